@@ -51,8 +51,8 @@ LONGEST = (
     "tests/states/test_properties.py",
 )
 """Modules that run first in several processes: the run ends when the last module ends."""
-MEASURES = frozenset({"effort", "longest_pause", "callbacks", "Stranger"})
-"""What measures time, or races with processes that soon end: other tests disturb the tests that call it."""
+MEASURES = frozenset({"effort", "longest_pause", "callbacks", "within"})
+"""What measures time: other tests disturb the tests that call it."""
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.cli.main import main
 from holdfast.agent.host.host import LocalHost
 from holdfast.resources import package_locks
@@ -56,7 +57,7 @@ class Apt:
     def end(self) -> None:
         """End the process that holds the lock."""
         self._process.stdin.close()
-        self._process.wait(10)
+        self._process.wait(DEADLINE)
         self._process.stdout.close()
 
 

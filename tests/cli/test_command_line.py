@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast import __version__
 from holdfast.agent import verbs
 from holdfast_process import COMMAND, Tree, environment, holdfast, in_process
@@ -54,7 +55,7 @@ def test_apply_imports_no_library_of_the_agent(tmp_path):
         "from holdfast.agent.cli.main import main; main(sys.argv[1:])"
     )
     words = [COMMAND[0], "-c", code, "apply", "--config", str(tree.config)]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=60, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=DEADLINE, check=False)
 
     assert done.stdout.splitlines()[-1] == "[]"
 
@@ -75,7 +76,12 @@ def test_a_verb_that_asks_the_agent_imports_no_large_library(verb, tmp_path):
         *([] if verb == "version" else ["--config", str(tree.config)]),
     ]
     done = subprocess.run(
-        [COMMAND[0], "-c", code, *words], capture_output=True, text=True, env=environment(), timeout=60, check=False
+        [COMMAND[0], "-c", code, *words],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=DEADLINE,
+        check=False,
     )
 
     assert done.stdout.splitlines()[-1] == "[]"
@@ -139,7 +145,12 @@ def test_an_internal_error_is_a_short_message_and_with_debug_a_traceback():
 
     def run(*words):
         return subprocess.run(
-            [COMMAND[0], "-c", code, *words], capture_output=True, text=True, env=environment(), timeout=60, check=False
+            [COMMAND[0], "-c", code, *words],
+            capture_output=True,
+            text=True,
+            env=environment(),
+            timeout=DEADLINE,
+            check=False,
         )
 
     plain, debug = run("doc", "test.nop"), run("--debug", "doc", "test.nop")
@@ -161,7 +172,7 @@ def test_a_closed_pipe_is_no_error():
     said = process.stderr.read()
     process.stderr.close()
 
-    assert process.wait(20) == 0
+    assert process.wait(DEADLINE) == 0
     assert said == ""
 
 

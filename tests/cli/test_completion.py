@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.cli.bash import plain, quoted
 from holdfast_process import COMMAND, SRC, Agent, Tree, environment
 
@@ -25,7 +26,7 @@ def test_bash_reads_words_quoted_for_it(quote):
     """The program reads the quoted words back to the same words, too."""
     written = " ".join(quote + quoted(word, quote) + quote for word in ODD)
     read = subprocess.run(
-        [BASH, "-c", f"printf '%s\\n' {written}"], capture_output=True, text=True, timeout=20, check=True
+        [BASH, "-c", f"printf '%s\\n' {written}"], capture_output=True, text=True, timeout=DEADLINE, check=True
     ).stdout
 
     assert read.splitlines() == ODD
@@ -48,7 +49,9 @@ def complete(line, tail, **more):
         "_HOLDFAST_COMPLETE": "bash_complete",
         **more,
     }
-    return subprocess.run(COMMAND, env=asked, capture_output=True, text=True, timeout=20, check=True).stdout.split()
+    return subprocess.run(
+        COMMAND, env=asked, capture_output=True, text=True, timeout=DEADLINE, check=True
+    ).stdout.split()
 
 
 def test_kinds_options_and_sls_names_are_completed_without_an_agent(tmp_path):
@@ -92,7 +95,7 @@ class Terminal:
     def does(self, line):
         """Type a line. Return the output."""
         os.write(self._terminal, f"{line}; echo 'that''s all'\n".encode())
-        seen, patience = "", time.monotonic() + 30
+        seen, patience = "", time.monotonic() + DEADLINE
         while "thats all" not in seen:
             assert time.monotonic() < patience, seen
             if select.select([self._terminal], [], [], 0.5)[0]:
@@ -117,7 +120,7 @@ def commands_of_scripts_run(directory):
         r"^cat <<END$.*?^END$", (Path(__file__).parents[2] / "scripts/run").read_text(), re.MULTILINE | re.DOTALL
     )[0]
     shown = subprocess.run(
-        ["sh", "-c", said], cwd=directory, capture_output=True, text=True, timeout=20, check=True
+        ["sh", "-c", said], cwd=directory, capture_output=True, text=True, timeout=DEADLINE, check=True
     ).stdout
     return re.findall(r"^  ((?:export|eval) .*)$", shown, re.MULTILINE)
 
@@ -130,7 +133,7 @@ def installed(tmp_path_factory):
     tree = Tree(tmp_path / "tree")
     install_program(program, f"export HOLDFAST_CONFIG={tree.config}")
     tree.sls("odd", "with blank: test.nop\na:bee: test.nop\n'one,two': test.nop\nfail: {cmd.run: [{name: 'false'}]}\n")
-    subprocess.run([program, "install", "--root", tmp_path / "root"], check=True, timeout=60, capture_output=True)
+    subprocess.run([program, "install", "--root", tmp_path / "root"], check=True, timeout=DEADLINE, capture_output=True)
     with Agent(tree):
         yield tmp_path
 
@@ -197,7 +200,7 @@ def test_tab_in_fish_after_install(installed):
         }
         argv = [FISH, "--no-config", "-c", f"{paths}; complete -C {shlex.quote(line)}"]
         done = subprocess.run(
-            argv, env={**environment(), **home}, capture_output=True, text=True, timeout=60, check=True
+            argv, env={**environment(), **home}, capture_output=True, text=True, timeout=DEADLINE, check=True
         )
         return [found.partition("\t")[0] for found in done.stdout.splitlines()]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent import verbs
 from holdfast.agent.cli.exits import ExitCode
 from holdfast_process import COMMAND, environment, in_process
@@ -36,7 +37,7 @@ def answering(directory: Path, answer: bytes) -> Iterator[None]:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(directory / "control.sock"))
         listener.listen()
-        listener.settimeout(20)
+        listener.settimeout(DEADLINE)
 
         def serve() -> None:
             connection, _ = listener.accept()
@@ -49,7 +50,7 @@ def answering(directory: Path, answer: bytes) -> Iterator[None]:
         try:
             yield
         finally:
-            thread.join(20)
+            thread.join(DEADLINE)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/engine.md"])
@@ -125,7 +126,7 @@ def test_another_user_is_not_permitted() -> None:
         )
         done = subprocess.run(
             [*COMMAND[:3], "-c", code, "status", "--state-dir", str(top)],
-            capture_output=True, text=True, env=environment(), timeout=60, check=False,
+            capture_output=True, text=True, env=environment(), timeout=DEADLINE, check=False,
         )  # fmt: skip
     assert done.returncode == ExitCode.NOT_PERMITTED, done.stderr
     assert "permission denied; only root and the agent's own user may" in done.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent import verbs
 from holdfast.agent.cli.exits import ExitCode
 from holdfast.agent.cli.main import cli
@@ -34,7 +35,7 @@ def shown(page: Path) -> str:
     """Return the text that a reader sees, in one line."""
     plain = {**os.environ, "MANWIDTH": "1000", "MAN_KEEP_FORMATTING": "", "LC_ALL": "C.UTF-8", "MANPAGER": "cat"}
     done = subprocess.run(
-        [str(MAN), "--warnings", "-l", page], env=plain, capture_output=True, text=True, timeout=60, check=True
+        [str(MAN), "--warnings", "-l", page], env=plain, capture_output=True, text=True, timeout=DEADLINE, check=True
     )
     assert done.stderr == ""
     return " ".join(re.sub(r"\x1b\[[0-9;]*m|.\x08", "", done.stdout).replace("\u2010", "-").split())
@@ -95,7 +96,7 @@ def test_the_page_describes_every_request_of_a_verb(page: Path) -> None:
 @pytest.mark.skipif(MANDOC is None, reason="there is no mandoc")
 def test_mandoc_reports_nothing(page: Path) -> None:
     """`mandoc -Tlint` reports neither mistakes nor questions of style."""
-    done = subprocess.run([str(MANDOC), "-Tlint", page], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([str(MANDOC), "-Tlint", page], capture_output=True, text=True, timeout=DEADLINE, check=False)
 
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 

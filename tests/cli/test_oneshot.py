@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast_process import COMMAND, Tree, environment, holdfast
 from strangers import UID, open_directory
 
@@ -306,12 +307,12 @@ def interrupt(tree, number, *words):
     tree.sls("slow", SLOW)
     command = [*COMMAND, "apply", "--config", str(tree.config), *words]
     process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    until = time.monotonic() + 20
+    until = time.monotonic() + DEADLINE
     while not (tree.host / "pid").exists() or not (tree.host / "pid").read_text():
         assert time.monotonic() < until
         time.sleep(0.01)
     process.send_signal(number)
-    out, said = process.communicate(timeout=10)
+    out, said = process.communicate(timeout=DEADLINE)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tree.host / "pid").read_text()), 0)
     return process.returncode, out, said
@@ -358,7 +359,7 @@ def test_an_ordinary_user_can_apply():
         done = subprocess.run(
             [COMMAND[0], "-c", AS_USER, str(tree.root), "apply", "--states", str(tree.etc / "states"),
              "--pillar", str(tree.etc / "pillar")],
-            capture_output=True, text=True, env=environment(), timeout=60, check=False,
+            capture_output=True, text=True, env=environment(), timeout=DEADLINE, check=False,
         )  # fmt: skip
 
         assert (done.returncode, done.stderr) == (0, "")
@@ -400,7 +401,7 @@ def test_a_second_run_names_the_first_and_changes_nothing(tree):
         env=environment(),
         stdout=subprocess.DEVNULL,
     )
-    until = time.monotonic() + 20
+    until = time.monotonic() + DEADLINE
     while not (tree.host / "up").exists():
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -408,7 +409,7 @@ def test_a_second_run_names_the_first_and_changes_nothing(tree):
     assert not (tree.host / "quick").exists()
     (tree.host / "go").touch()
 
-    assert process.wait(20) == 2
+    assert process.wait(DEADLINE) == 2
 
 
 def test_control_characters_in_the_output_of_a_command_are_escaped(tree):

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent import verbs
 from holdfast.agent.control.decoding import decode_request, requests
 from holdfast.agent.control.request import ControlRequest
@@ -83,7 +84,7 @@ def test_the_modules_of_verbs_import_no_large_library() -> None:
     """`--help`, completion and the agent import all of these modules."""
     code = "import sys; from holdfast.agent import verbs; verbs.sections(); print(*sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=DEADLINE, check=True
     )
 
     assert not set(done.stdout.split()).intersection(HEAVY)

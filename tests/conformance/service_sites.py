@@ -104,7 +104,7 @@ BY_HAND: Mapping[str, Mapping[str, str]] = {
         "enable": "update-rc.d {name} enable", "disable": "update-rc.d {name} disable",
     },
     "runit": {
-        "start": "sv start {name}", "stop": "sv stop {name}",
+        "start": "sv -w 60 start {name}", "stop": "sv -w 60 stop {name}",
         "enable": "rm /etc/sv/{name}/down", "disable": "touch /etc/sv/{name}/down",
     },
 }  # fmt: skip

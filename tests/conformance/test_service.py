@@ -237,13 +237,13 @@ def test_openrc_also_runs_services_below_its_supervisor(run: lab.Run):
         first = site.status("watched")["pid"]
         assert "supervise-daemon" in site.host.read(f"/proc/{first}/cmdline")
         site.host.sh(f"pkill -KILL --parent {first}")
-        lab.wait_for("another daemon", lambda: site.host.run("pgrep", "--parent", str(first), check=False).stdout, 5)
+        lab.wait_for("another daemon", lambda: site.host.run("pgrep", "--parent", str(first), check=False).stdout)
         assert site.status("watched")["pid"] == first
 
         watch = site.driver.watch("service.running", "watched")
         watch.quiet()
         site.kill("watched")
-        watch.wait(2.0)
+        watch.wait()
         assert site.state("watched")[:2] == (False, "failed")
         assert site.driver.apply("service.running", "watched").comment == "started watched"
         assert site.state("watched")[:2] == (True, "active")

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from deadline import DEADLINE
 from holdfast.agent import beside
 from holdfast.agent.control import remote
 from holdfast.agent.control.connection import Peer
@@ -174,7 +175,9 @@ def applying(tree, agent):
         command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            agent.wait(lambda: (tree.host / "up").exists() or process.poll() is not None, "the command", timeout=60)
+            agent.wait(
+                lambda: (tree.host / "up").exists() or process.poll() is not None, "the command", timeout=DEADLINE
+            )
             assert process.poll() is None, process.communicate()
             yield process
         finally:
@@ -184,7 +187,7 @@ def applying(tree, agent):
 def gone(agent, number):
     """End the agent with this signal."""
     agent.signal(number)
-    agent.process.wait(60)
+    agent.process.wait(DEADLINE)
 
 
 @pytest.mark.parametrize("how", ENDS)
@@ -199,7 +202,7 @@ def test_an_apply_whose_agent_goes_away_records_what_it_has_done(tree, how):
     with agent, applying(tree, agent) as process:
         gone(agent, ENDS[how])
         (tree.host / "go").touch()
-        printed, said = process.communicate(timeout=60)
+        printed, said = process.communicate(timeout=DEADLINE)
         assert process.returncode == 1
         assert "the agent has stopped: running resources may finish, and no others are started; apply again" in said
         assert "interrupted: 1 of 4 states were checked" in printed
@@ -222,7 +225,7 @@ def test_an_apply_reports_to_an_agent_that_was_restarted_meanwhile(tree):
         tree.settings("engine: {noop: true}\n")
         with Agent(tree):
             (tree.host / "go").touch()
-            printed, said = process.communicate(timeout=60)
+            printed, said = process.communicate(timeout=DEADLINE)
             assert (process.returncode, "cannot" in said) == (1, False), printed + said
     with closing(Journal(tree.root / "state/journal.db", durable=False)) as journal:
         assert ("cmd.run[slow]", "cmd.wait[told]", "watch") in journal.owed()
@@ -244,7 +247,7 @@ def test_there_is_one_apply_at_a_time(tree):
             tree("plan", check=2)
             (tree.root / "other").mkdir(mode=0o755)
             tree("apply", "--detailed-exitcode", "--states", tree.root / "other", "--anyway", check=0)
-        process.wait(60)
+        process.wait(DEADLINE)
         tree("apply", "--detailed-exitcode", check=2)
 
 
@@ -411,7 +414,7 @@ async def test_an_intent_that_cannot_be_written_is_refused(tmp_path, monkeypatch
             other.execute("begin exclusive")
             session = JournalSession(journal, Lender(), Peer(7, 0))
             session.take(message("intend", "a", []).partition(b"\n")[2], answered.set_result)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(DEADLINE):
                 answer = await answered
         assert answer["done"] == "a"
         assert "database is locked" in answer["error"]
@@ -431,7 +434,7 @@ async def test_the_wait_for_an_agent_that_does_not_answer_ends(monkeypatch):
     monkeypatch.setattr(remote, "ANSWER", 0.05)
     line, writer, theirs = await connected()
     with closing(writer), closing(theirs), pytest.raises(ControlError, match="the agent has not answered"):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             await line.begin()
 
 
@@ -439,7 +442,7 @@ async def test_an_intent_that_is_too_long_for_a_message_is_refused():
     """The intent is not sent, and the run does not wait for an answer. Shorter intents are still sent."""
     line, writer, theirs = await connected()
     with closing(writer), closing(theirs):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             with pytest.raises(Unwritable, match="at most"):
                 await line.ask("intend", "x" * (MOST + 1), [])
             theirs.sendall(b'{"rows": true}\n2\n{}')

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.agent_calls import MOST, REMAINS, AgentCalls
 from holdfast.agent.cli.calling import answer
 from holdfast.agent.cli.options import ConfigurationSource
@@ -236,7 +237,7 @@ def calling(tree: Tree, *words: str) -> Iterator[subprocess.Popen[str]]:
 
 def wait(condition: Callable[[], Any], what: str) -> None:
     """Wait until a condition holds."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + DEADLINE
     while not condition():
         assert time.monotonic() < until, f"waited in vain for {what}"
         time.sleep(0.01)
@@ -355,10 +356,10 @@ def test_a_call_waits_for_the_run_of_the_resource(tree: Tree) -> None:
             calling(tree, "zthings.write", "a", "called") as process,
             calling(tree, "zthings.write", "b", "x") as other,
         ):
-            assert other.wait(60) == 0
+            assert other.wait(DEADLINE) == 0
             assert began(tree) == ["b"]
             (tree.host / "apply").touch()
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=DEADLINE)
         assert out == "a: none -> called\n"
         assert "managed by zthing.present[a]: the agent restores what is declared" in err
         agent.wait(lambda: (tree.host / "a").read_text() == "right", "the repair after the call")
@@ -384,7 +385,7 @@ def test_a_resource_waits_for_the_end_of_a_call(tree: Tree) -> None:
             assert [wait["code"] for wait in tree.json("why", "a")["waits"]] == ["call"]
             assert (tree.host / "a").read_text() == "drifted"
             (tree.host / "go").touch()
-            assert process.wait(60) == 0
+            assert process.wait(DEADLINE) == 0
         agent.wait(lambda: (tree.host / "a").read_text() == "right", "the repair of a")
 
 
@@ -398,7 +399,7 @@ def test_a_function_that_only_the_provider_has_waits_for_all_things_of_its_kind(
             tree("call", "zthings.stir", "--timeout", "0.5", check=4)
             assert began(tree) == ["a"]
             (tree.host / "go").touch()
-            assert first.wait(60) == 0
+            assert first.wait(DEADLINE) == 0
         assert tree("call", "zthings.stir", check=0).stdout == "stirred\n"
         assert began(tree) == ["a", "all"]
 
@@ -432,7 +433,7 @@ def test_a_call_can_be_ended(either: Tree, way: str) -> None:
         wait(lambda: began(either) == ["a"], "the call")
         if way == "Ctrl-C":
             process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=DEADLINE)
     assert process.returncode == (130 if way == "Ctrl-C" else 4)
     if way == "--timeout":
         assert "zthings.write did not end within 1 s" in err
@@ -451,7 +452,7 @@ def test_a_change_in_a_thread_keeps_its_turn_after_its_call(tree: Tree, way: str
             wait(lambda: began(tree) == ["a"], "the call")
             if way == "Ctrl-C":
                 process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=DEADLINE)
         assert process.returncode == (130 if way == "Ctrl-C" else 4)
         said = agent.log if way == "Ctrl-C" else err
         assert REMAINS in said
@@ -460,7 +461,7 @@ def test_a_change_in_a_thread_keeps_its_turn_after_its_call(tree: Tree, way: str
             tree("call", "zthings.write", "a", "x", "--timeout", "0.5", check=4)
             assert began(tree) == ["a"]
             (tree.host / "go").touch()
-            assert later.wait(60) == 0
+            assert later.wait(DEADLINE) == 0
         assert (tree.host / "a").read_text() == "later"
         assert "the change of zthings.block name=a has ended, " in agent.log
 
@@ -472,7 +473,7 @@ def test_a_blocked_change_does_not_keep_the_agent_from_stopping(tree: Tree) -> N
     with Agent(tree) as agent:
         tree("call", "zthings.block", "a", "--timeout", "0.5", check=4)
         agent.signal(signal.SIGTERM)
-        assert agent.process.wait(60) == 0
+        assert agent.process.wait(DEADLINE) == 0
         assert "the change of zthings.block name=a is broken off: the agent stops" in agent.log
     assert not (tree.host / "a").exists()
 
@@ -481,7 +482,7 @@ def test_a_change_in_a_thread_ends_with_a_process_of_its_own(tree: Tree) -> None
     """Without an agent, the caller is told that the change was broken off, and the lock is free again."""
     (tree.host / "go").unlink()
     with calling(tree, "zthings.block", "a", "--timeout", "0.5") as process:
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=DEADLINE)
     assert process.returncode == 4
     assert "zthings.block did not end within 0.5 s; its change was broken off" in err
     (tree.host / "go").touch()
@@ -515,7 +516,7 @@ def test_200_calls_at_once_all_have_their_turn(tree: Tree) -> None:
             agent.wait(lambda: tree("status").returncode == 0, "an answer to `status`")
             assert began(tree) == ["a"]
             (tree.host / "go").touch()
-            out, _ = process.communicate(timeout=100)
+            out, _ = process.communicate(timeout=3 * DEADLINE)
         assert out == "200\n"
         assert len(began(tree)) == 200
         assert MOST < 200
@@ -534,7 +535,7 @@ def test_calls_without_an_agent_exclude_each_other(tree: Tree) -> None:
             assert began(tree) == ["a"]
             late = tree("call", "zthings.write", "c", "z", "--timeout", "0.5", check=4)
             (tree.host / "go").touch()
-            assert (first.wait(60), second.wait(60)) == (0, 0)
+            assert (first.wait(DEADLINE), second.wait(DEADLINE)) == (0, 0)
     assert f"process {first.pid} holds" in late.stderr
     assert began(tree) == ["a", "b"]
 
@@ -546,9 +547,9 @@ def test_the_agent_lets_calls_end_before_it_stops(tree: Tree) -> None:
         agent.wait(lambda: began(tree) == ["a"], "the call")
         agent.signal(signal.SIGTERM)
         agent.wait_log("stopping")
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=DEADLINE)
         (tree.host / "go").touch()
-        assert agent.process.wait(60) == 0
+        assert agent.process.wait(DEADLINE) == 0
         assert "has stopped" in err
         assert process.returncode == 69
         assert (tree.host / "a").read_text() == "x"

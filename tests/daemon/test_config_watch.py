@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent import config_watch, configuration_files, observer
 from holdfast.agent.config_watch import ConfigWatch
 from holdfast.agent.configuration_files import ConfigurationFiles, MadeFrom
@@ -60,8 +61,8 @@ class Watching:
         self.watch._observer._observer.unschedule_all()
 
     async def next(self):
-        """Return the names of the files that changed; waits for at most 20 seconds."""
-        async with asyncio.timeout(20):
+        """Wait for a change; return the names of the files that changed."""
+        async with asyncio.timeout(DEADLINE):
             return [Path(path).name for path in await self.told.get()]
 
 

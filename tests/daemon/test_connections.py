@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent import connections as module
 from holdfast.agent.connections import BACKLOG, NO_DESCRIPTORS, Connections, Exhaustion, affordable
 from holdfast.agent.health import Health
@@ -79,7 +80,7 @@ def descriptors():
 
 async def until(holds):
     """Let other tasks run until a condition holds."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while not holds():
             await asyncio.sleep(0)
 

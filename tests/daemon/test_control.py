@@ -15,6 +15,7 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deadline import DEADLINE
 from holdfast.agent.control import answers, log_stream
 from holdfast.agent.control.client import ask, ask_until_stopped, follow
 from holdfast.agent.control.decoding import decode_request, requests
@@ -249,7 +250,7 @@ async def test_peer_credentials_are_checked(control):
 
     def asks():
         with socket.socket(socket.AF_UNIX) as stranger:
-            stranger.settimeout(30)
+            stranger.settimeout(DEADLINE)
             stranger.connect(str(path))
             stranger.sendall(b'{"verb": "status"}\n')
             return stranger.recv(1000).decode()
@@ -281,7 +282,7 @@ def test_a_refusal_before_the_request_is_understood(short):
 
         def message(self):
             """Return it then."""
-            closed.wait(30)
+            closed.wait(DEADLINE)
             return {"verb": "status"}
 
     def refuse(listener):
@@ -364,7 +365,7 @@ async def test_log_follows(control, logs):
                 return
 
     reading = asyncio.create_task(asyncio.to_thread(read))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         await until(lambda: logs.followers)
         structlog.get_logger("x").info("first")
         await asyncio.to_thread(first.wait)
@@ -380,7 +381,7 @@ async def test_a_slow_follower_is_dropped(control, logs, monkeypatch):
     monkeypatch.setattr(log_stream, "QUEUE", 10)
     reader, writer = await asyncio.open_unix_connection(str(control[0]))
     writer.write(b'{"verb": "log", "lines": 0, "follow": true}\n')
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         await until(lambda: logs.followers)
         for _ in range(20):
             structlog.get_logger("x").info("flood")
@@ -397,7 +398,7 @@ async def test_stop_disconnects_clients_that_follow_the_log(short, logs):
     await server.start()
     reader, writer = await asyncio.open_unix_connection(str(short / "s"))
     writer.write(b'{"verb": "log", "follow": true}\n')
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         await until(lambda: logs.followers)
         await server.stop()
         await reader.read()

@@ -17,6 +17,7 @@ from fcntl import ioctl
 import psutil
 import pytest
 
+from deadline import DEADLINE
 from holdfast_process import COMMAND, Agent, Tree, environment
 
 STATES = """\
@@ -106,7 +107,7 @@ def test_completion_offers_ids_or_identities_of_the_agent(tree):
     def complete(word):
         line = f"holdfast why --config {tree.config} {word}"
         asked = {**environment(), "HOLDFAST_LINE": line, "HOLDFAST_WORD": word, "_HOLDFAST_COMPLETE": "bash_complete"}
-        done = subprocess.run(COMMAND, env=asked, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(COMMAND, env=asked, capture_output=True, text=True, timeout=DEADLINE, check=True)
         return [each.removeprefix("plain,") for each in done.stdout.splitlines() if each]
 
     assert complete("") == []
@@ -309,7 +310,7 @@ def test_watch_restores_the_terminal(terminal, end, code):
         terminal.process.send_signal(end)
     rest = terminal.read("\x1b[?1049l")
 
-    assert terminal.process.wait(60) == code
+    assert terminal.process.wait(DEADLINE) == code
     assert "\x1b[?25h" in rest
     assert termios.tcgetattr(terminal.slave) == terminal.before
 
@@ -323,7 +324,7 @@ def test_watch_ends_with_the_agent(tree):
         text = terminal.read("has stopped")
 
         assert text.index("\x1b[?1049l") < text.index("has stopped")
-        assert terminal.process.wait(60) == 69  # no agent answers
+        assert terminal.process.wait(DEADLINE) == 69  # no agent answers
         terminal.close()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent import sqlite_files
 from holdfast.agent.engine.deliver import database, store
 from holdfast.agent.engine.deliver.journal import Journal
@@ -40,7 +41,7 @@ class Running:
 
     async def until(self, *codes):
         """Wait until health has exactly these codes."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             while self.codes != [*codes]:
                 self._told.clear()
                 await self._told.wait()
@@ -398,7 +399,7 @@ async def test_an_intent_waits_for_a_hanging_disk_for_a_limited_time(tmp_path, m
 async def test_a_row_that_sqlite_cannot_store_does_not_block_the_journal(tmp_path):
     """Such a row is a bug. It is reported like a full disk, and the waiting intent fails."""
     agent = Running(tmp_path)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         for _ in range(2):
             with pytest.raises(Unwritable, match="surrogates not allowed"):
                 await agent.journal.announce("\udc80", [])

@@ -13,6 +13,7 @@ import time
 import pytest
 import structlog
 
+from deadline import DEADLINE
 from effort import effort
 from holdfast.agent import logs, nonblocking_output
 from holdfast.agent.console import Console, to_json
@@ -316,7 +317,7 @@ async def test_lines_are_dropped_beyond_a_limit_if_no_process_reads(pipe, monkey
     for _ in range(400):
         stream.write(b"y" * 1023 + b"\n")
     received = b""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while b"dropped" not in received:
             await asyncio.sleep(0)
             if select.select([pipe[0]], [], [], 0)[0]:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.notify import Notifier
 
 
@@ -15,7 +16,7 @@ def manager(tmp_path):
     """The end of the notification socket that the service manager reads."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     server.bind(str(tmp_path / "notify"))
-    server.settimeout(20)
+    server.settimeout(DEADLINE)
     yield server
     server.close()
 
@@ -63,7 +64,7 @@ async def test_the_event_loop_sends_watchdog_messages(manager):
     loop = asyncio.get_running_loop()
     manager.setblocking(False)
     agent.start_watchdog()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         for _ in range(3):
             assert await loop.sock_recv(manager, 200) == b"WATCHDOG=1"
     with contextlib.suppress(BlockingIOError):

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from deadline import within
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.health import Health
@@ -360,7 +361,8 @@ def test_a_running_agent_survives_the_removal_of_its_state_directory(tree):
         (tree.host / "conf").write_text("wrong")
         agent.wait(lambda: (tree.host / "conf").read_text() == "right\n", "the repair")
         agent.wait(lambda: hook.read_text() == "told\ntold\n", "the refresh")
-        agent.wait_log("Find the program that did this", timeout=10)
+        with within(10):
+            agent.wait_log("Find the program that did this")
         assert RENEWED in [condition["code"] for condition in tree.json("status")["health"]]
         agent.process.kill()
         agent.process.wait()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.verbs import status
 from holdfast_process import COMMAND, Agent, Tree, environment
@@ -43,7 +44,7 @@ def test_the_wait_ends_when_the_host_has_converged(tree: Tree) -> None:
         agent.wait(lambda: tree("status").returncode == 1, "the agent")
         began = time.monotonic()
         assert "1 resource" in tree("status", "--wait", "--timeout", "1", check=4).stdout
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < DEADLINE
         waiting = subprocess.Popen(
             [*COMMAND, "status", "--wait", "--config", str(tree.config)],
             env=environment(),
@@ -51,7 +52,7 @@ def test_the_wait_ends_when_the_host_has_converged(tree: Tree) -> None:
             text=True,
         )
         (tree.host / "go").touch()
-        printed, _ = waiting.communicate(timeout=30)
+        printed, _ = waiting.communicate(timeout=DEADLINE)
         assert (waiting.returncode, "converged: 1 resource" in printed) == (0, True)
     finally:
         agent.__exit__()
@@ -90,7 +91,7 @@ def test_an_agent_that_is_started_again_is_waited_for(tree: Tree) -> None:
         text=True,
     )
     with Agent(tree):
-        printed, _ = waiting.communicate(timeout=60)
+        printed, _ = waiting.communicate(timeout=DEADLINE)
     assert (waiting.returncode, "converged: 1 resource" in printed) == (0, True)
 
 
@@ -112,7 +113,7 @@ def test_an_agent_that_goes_away_during_the_wait_is_waited_for(tree: Tree) -> No
         first.process.wait()
     (tree.host / "go").touch()
     with Agent(tree):
-        printed, _ = waiting.communicate(timeout=60)
+        printed, _ = waiting.communicate(timeout=DEADLINE)
     assert (waiting.returncode, "converged: 1 resource" in printed) == (0, True)
 
 

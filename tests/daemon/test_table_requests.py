@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.control.client import ask
 from holdfast.agent.control.request import ControlRequest
 from holdfast.agent.control.schema import ControlError
@@ -70,7 +71,7 @@ class Site:
         writer.write(json.dumps({"verb": "subscribe", **fields}).encode() + b"\n")
 
         async def following() -> Any:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(DEADLINE):
                 return json.loads(await reader.readline())
 
         yield following

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.control import connection as connection_module
 from holdfast.agent.control import view_server as module
 from holdfast.agent.control.turns import REST, Turns
@@ -138,7 +139,7 @@ async def test_one_user_cannot_take_all_slots(served: tuple[Path, ViewServer, He
     assert f"more than {OF_ONE_USER} connections" in refused["error"]
 
     many.pop()[1].close()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while not (await ask(path))["ok"]:
             pass
     for _, writer in many:
@@ -169,14 +170,14 @@ async def test_a_viewer_that_does_not_read_is_dropped(
     slow = socket.socket(socket.AF_UNIX)
     slow.connect(str(path))
     slow.sendall(b'{"verb": "status"}\n')
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while agent.rows:
             await asyncio.sleep(0)
         assert (await ask(path))["ok"]
         while server._serving:
             await asyncio.sleep(0)
 
-    slow.settimeout(20)
+    slow.settimeout(DEADLINE)
     assert not rest_of(slow).endswith(b"\n")
     slow.close()
 

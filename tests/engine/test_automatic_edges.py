@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from deadline import DEADLINE
 from engine_bench import Bench, compilation, state
 from fake_machine import FakeContext, Machine
 from holdfast import Context, Permanent, Watch
@@ -222,7 +223,7 @@ def test_a_removed_directory_is_restored_before_its_files(tmp_path: Path) -> Non
             await engine.settle()
             await engine.stop()
 
-    asyncio.run(asyncio.wait_for(scenario(), 30))
+    asyncio.run(asyncio.wait_for(scenario(), DEADLINE))
 
     changed = [outcome.identity for outcome in outcomes if outcome.changed]
     assert not [outcome for outcome in outcomes if outcome.result is False]
@@ -333,7 +334,7 @@ def test_a_removed_package_is_installed_before_its_service_starts(tmp_path: Path
 
         assert packages.done == ["install", "start"]
 
-    asyncio.run(asyncio.wait_for(with_packages(tmp_path, service, scenario), 10))
+    asyncio.run(asyncio.wait_for(with_packages(tmp_path, service, scenario), DEADLINE))
 
 
 def test_a_failed_service_is_started_when_its_package_is_installed_again(tmp_path: Path) -> None:
@@ -355,7 +356,7 @@ def test_a_failed_service_is_started_when_its_package_is_installed_again(tmp_pat
 
         assert packages.done == ["install", "start", "install", "start"]
 
-    asyncio.run(asyncio.wait_for(with_packages(tmp_path, "nginx", scenario), 10))
+    asyncio.run(asyncio.wait_for(with_packages(tmp_path, "nginx", scenario), DEADLINE))
 
 
 class Silent(FakeContext):

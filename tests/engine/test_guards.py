@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from command_bench import Commands
+from deadline import DEADLINE
 from holdfast.agent.engine.model.events import Ran
 
 
@@ -99,7 +100,7 @@ async def test_guards_run_at_each_poll_and_recheck(commands: Commands, tmp_path:
         (tmp_path / "wanted").touch()
         if by == "recheck":
             engine.recheck("recheck")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             await commands.until(
                 lambda event: isinstance(event, Ran) and event.outcome.cause == by and event.outcome.changed
             )
@@ -115,7 +116,7 @@ async def test_a_killed_guard_is_tried_again(commands: Commands, tmp_path: Path)
         await engine.settle()
         assert not engine.converged
         (tmp_path / "calm").touch()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             await commands.until(lambda event: isinstance(event, Ran) and event.outcome.changed)
 
         assert commands.count() == 1

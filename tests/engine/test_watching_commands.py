@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from command_bench import Commands
+from deadline import DEADLINE
 from engine_bench import compilation, state, use
 from fake_machine import FakeContext
 from holdfast.agent.engine.decide.done import digest
@@ -28,7 +29,7 @@ from loop_time import callbacks
 
 async def true(condition: Callable[[], bool]) -> None:
     """Wait until a condition outside the agent holds."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while not condition():
             await asyncio.sleep(0.005)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.host import cgroups
 
 
@@ -35,8 +36,8 @@ def directory() -> Iterator[Path]:
 
 
 def wait_for_removal(path: Path) -> None:
-    """Remove a group as soon as it is empty. Give up after ten seconds."""
-    deadline = time.monotonic() + 20
+    """Remove a group as soon as it is empty."""
+    deadline = time.monotonic() + DEADLINE
     while True:
         try:
             path.rmdir()

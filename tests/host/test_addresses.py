@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.host import addresses
 
 SRC = Path(__file__).resolve().parents[2] / "src"
@@ -44,7 +45,7 @@ def test_labels_and_peers() -> None:
     """A labelled address is listed under its label, and of a point-to-point link the local address counts."""
     argv = ["unshare", "--net", "sh", "-c", LINKS, "sh", sys.executable, "-c", TELL]
     done = subprocess.run(
-        argv, env={**os.environ, "PYTHONPATH": str(SRC)}, capture_output=True, text=True, check=False, timeout=60
+        argv, env={**os.environ, "PYTHONPATH": str(SRC)}, capture_output=True, text=True, check=False, timeout=DEADLINE
     )
     assert done.returncode == 0, done.stderr
     grains = json.loads(done.stdout)

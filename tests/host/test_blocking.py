@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.host.blocking import Blocking, counted
 
 
@@ -29,7 +30,7 @@ async def test_an_idle_thread_ends():
     """A thread ends when no call has come for a while, so an idle agent has none."""
     blocking = Blocking(linger=0.01)
     thread = await blocking(threading.current_thread)
-    thread.join(2)
+    thread.join(DEADLINE)
     assert thread not in threading.enumerate()
 
 
@@ -84,7 +85,7 @@ async def test_cancelled_wait():
     assert running.cancelled()
     assert not waiting.done()
     go.set()
-    assert await asyncio.wait_for(waiting, 2) == 4
+    assert await asyncio.wait_for(waiting, DEADLINE) == 4
 
 
 async def test_calls_that_hang_do_not_delay_others(threads):
@@ -94,10 +95,10 @@ async def test_calls_that_hang_do_not_delay_others(threads):
     """
     blocking, go = Blocking(limit=2, spare=2, long=0.001), threading.Event()
     for _ in range(2):
-        hanging = [asyncio.create_task(blocking(go.wait, 20)) for _ in range(2)]
-        assert await asyncio.wait_for(blocking(pow, 2, 2), 5) == 4
+        hanging = [asyncio.create_task(blocking(go.wait, DEADLINE)) for _ in range(2)]
+        assert await asyncio.wait_for(blocking(pow, 2, 2), DEADLINE / 2) == 4
 
-        hanging += [asyncio.create_task(blocking(go.wait, 20)) for _ in range(4)]
+        hanging += [asyncio.create_task(blocking(go.wait, DEADLINE)) for _ in range(4)]
         while threads() < 4:
             await asyncio.sleep(0)
         late = asyncio.create_task(blocking(pow, 2, 3))

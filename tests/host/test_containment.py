@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.engine.watch.backgrounds import SharedTask
 from holdfast.agent.host import cgroups, containment, processes
 from holdfast.agent.host.blocking import Blocking
@@ -36,8 +37,8 @@ FAMILY = f"{DAEMON} setsid sleep 31 & {DAEMON} while [ $(wc -l <$OUT) -lt 2 ]; d
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until the condition is true, for at most ten seconds."""
-    deadline = time.monotonic() + 20
+    """Wait until the condition is true."""
+    deadline = time.monotonic() + DEADLINE
     while not condition():
         assert time.monotonic() < deadline
         os.sched_yield()
@@ -95,7 +96,7 @@ def having(mark: str) -> list[int]:
 
 async def started(out: Path, number: int) -> None:
     """Wait until `count` processes have recorded their IDs."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while len(out.read_text(encoding="ascii").split()) < number:
             await asyncio.sleep(0.01)
 

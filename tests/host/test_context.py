@@ -11,6 +11,7 @@ import threading
 import pytest
 import structlog
 
+from deadline import DEADLINE
 from effort import effort
 from holdfast.agent.host.context import file_name
 from holdfast.agent.host.host import LocalHost
@@ -220,7 +221,7 @@ async def test_long_operations_do_not_delay_short_ones(tmp_path):
         ctx = host.context("x")
         long = [asyncio.create_task(ctx.long_blocking(free.wait)) for _ in range(4)]
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(DEADLINE):
                 await ctx.write_file(str(tmp_path / "f"), b"there", mode=0o600)
         finally:
             free.set()

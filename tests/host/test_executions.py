@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from foreign_shell import REFUSED, Stranger
 from holdfast.agent.host import author_reader
 from holdfast.agent.host.executions import Executions
@@ -77,7 +78,7 @@ async def test_a_program_that_ends_at_once_is_named(watcher: PathWatcher, tmp_pa
     file.touch()
     with Stranger(tmp_path / "pipes") as stranger:
         watch = watcher.subscribe([str(file)], rung.set)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             while not (author := await watch.changed_by(0.0)) or author.command != f"chmod 600 {file}":
                 await stranger.did(f"chmod 600 {file}")
                 await rung.wait()
@@ -94,7 +95,7 @@ async def test_a_flood_of_programs_ends_no_reader(
     with Stranger(tmp_path / "pipes") as stranger:
         watch = watcher.subscribe([str(file)], rung.set)
         await stranger.did("i=0; while [ $i -lt 50 ]; do /bin/true; i=$((i+1)); done")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             while not (author := await watch.changed_by(0.0)) or author.pid != stranger.pid:
                 await stranger.did(f"echo x > {file}")
                 await rung.wait()

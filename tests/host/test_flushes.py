@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.host import flushes
 from holdfast.agent.host.host import LocalHost
 from holdfast.agent.host.starting import CommandSpec
@@ -90,7 +91,7 @@ async def test_a_directory_is_flushed_soon_if_nothing_else_happens(
     monkeypatch.setattr(flushes, "DELAY", 0.001)
     async with host(tmp_path) as one:
         await write(one, tmp_path / "d/a")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             while not told:
                 await asyncio.sleep(0)
     assert told == ["flush d"]
@@ -152,7 +153,7 @@ async def test_a_disk_that_hangs_delays_nothing_for_long(tmp_path: Path, monkeyp
 
     def sync(directory: SafeDirectory) -> None:
         if directory.path.endswith("/d"):
-            go.wait(20)
+            go.wait(DEADLINE)
         else:
             others.append(directory.path)
 
@@ -176,7 +177,7 @@ async def test_a_second_waiter_sees_the_end_of_a_running_flush(tmp_path: Path, m
     go, ended = threading.Event(), []
 
     def sync(_: SafeDirectory) -> None:
-        go.wait(20)
+        go.wait(DEADLINE)
         ended.append(True)
 
     monkeypatch.setattr(SafeDirectory, "sync", sync)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.host import cgroups, containment, forkserver
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.forkserver import server
@@ -51,13 +52,13 @@ def pid_of_server() -> int:
 
 
 def ended(pid: int) -> bool:
-    """Wait until a process has ended, for at most ten seconds. Returns whether the process has ended."""
+    """Wait until a process has ended; return whether it has."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([descriptor], [], [], 10)[0])
+        return bool(select.select([descriptor], [], [], DEADLINE)[0])
     finally:
         os.close(descriptor)
 
@@ -154,7 +155,7 @@ async def test_an_idle_fork_server_ends(monkeypatch):
     loop = asyncio.get_running_loop()
     gone, descriptor = asyncio.Event(), os.pidfd_open(first)
     loop.add_reader(descriptor, gone.set)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         await gone.wait()
     loop.remove_reader(descriptor)
     os.close(descriptor)
@@ -175,7 +176,7 @@ def begun(pid):
     os.kill(os.getpid(), signal.SIGKILL)
 asyncio.run(run(CommandSpec(("sleep", "60"), on_start=begun), Blocking()))
 """
-    done = subprocess.run([sys.executable, "-c", agent], stdout=subprocess.PIPE, check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", agent], stdout=subprocess.PIPE, check=False, timeout=DEADLINE)
     first, command = map(int, done.stdout.split())
     os.kill(command, signal.SIGKILL)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from foreign_shell import REFUSED, Stranger
 from holdfast.agent.host import author_reader
 from holdfast.agent.host import namer as namers
@@ -38,7 +39,7 @@ class Watch:
 
     async def who(self, *pids: int, anybody: bool = False) -> Author | None:
         """Return who has caused the next event. On a busy machine, wait until it is one of these, or anybody."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             await self.rung.wait()
             self.rung.clear()
             while True:
@@ -251,7 +252,7 @@ async def test_a_thread_that_hangs_delays_no_event(watcher: PathWatcher, strange
             assert await watch.who() is None
     finally:
         free.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while (author := await watch.subscription.changed_by(watch.began)) is None:
             await asyncio.sleep(0)
     assert author.pid == stranger.pid
@@ -315,7 +316,7 @@ async def test_what_is_remembered_is_bounded(
     assert await watch.who(stranger.pid) is not None
     reader = watcher._namer._reader  # type: ignore[union-attr]
     wanted = [b"f%d" % number for number in range(91, 101)]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while [name for _, name in reader._seen.copy()] != wanted:
             await asyncio.sleep(0)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.host import sweep as sweep_module
 from holdfast.agent.host.path_nodes import NOTHING, PathNode, seal
 from holdfast.agent.host.path_watcher import PathWatcher
@@ -31,7 +32,7 @@ class Heard:
 
     async def at_all(self) -> None:
         """Wait for an event."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             await self._rung.wait()
         self._rung.clear()
 
@@ -47,7 +48,7 @@ class Heard:
             return nodes()
 
         self._sweep._nodes = counted
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             await looked.wait()
         self._sweep._nodes = nodes
         return not self._rung.is_set()
@@ -161,7 +162,7 @@ async def test_a_removed_directory_is_forgotten(watcher, names):
     here.unlink()
     here.parent.rmdir()
     (here.parent.parent / "there" / "g").unlink()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while any(watcher._sweep._linked):
             await asyncio.sleep(ROUND)
 
@@ -196,7 +197,7 @@ async def test_no_files_are_compared_without_watches(watcher, names):
     heard = Heard(watcher, here)
     heard.subscription.close()
     task = next(task for task in asyncio.all_tasks() if task.get_name() == "path-sweep")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         await task
 
     again = Heard(watcher, here)
@@ -232,7 +233,7 @@ async def test_a_new_file_is_compared_within_one_round(tmp_path):
 
     sweep = Sweep(nodes, lambda files, _: changed.set() if files else None, ROUND)
     sweep.begin()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         await changed.wait()
     sweep.close()
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from deadline import DEADLINE
 from effort import effort
 from holdfast.agent.health import Health
 from holdfast.agent.host import path_tree
@@ -54,7 +55,7 @@ class Listener:
 @pytest.fixture(params=["inotify alone", "a namer beside inotify"])
 async def watcher(request):
     """Return a watcher."""
-    watcher = PathWatcher(None, Namer() if request.param != "inotify alone" else None)
+    watcher = PathWatcher(None, Namer() if request.param != "inotify alone" else None, sweep=3600)
     yield watcher
     watcher.close()
 
@@ -69,11 +70,11 @@ async def test_the_first_item_says_armed_and_later_items_report_events(watcher, 
     """Many events at once are one item."""
     target = tmp_path / "f"
     watch = watcher.watch(str(target))
-    await asyncio.wait_for(anext(watch), 20)
+    await asyncio.wait_for(anext(watch), DEADLINE)
 
     for n in range(100):
         target.write_text(str(n))
-    await asyncio.wait_for(anext(watch), 20)
+    await asyncio.wait_for(anext(watch), DEADLINE)
 
     await watch.aclose()
     assert watcher.kernel_watches == 0
@@ -419,7 +420,7 @@ EXHAUSTED = """
         assert condition.code == "watch-polling" and "cannot watch" in condition.text, condition
         for content in ("one", "two"):
             Path(paths[-1]).write_text(content)
-            await asyncio.wait_for(heard.wait(), 20)
+            await asyncio.wait_for(heard.wait(), 60)
             heard.clear()
         {release}
         while health.conditions:
@@ -427,7 +428,7 @@ EXHAUSTED = """
         assert watcher.kernel_watches >= 20
         heard.clear()
         Path(paths[-1]).write_text("three")
-        await asyncio.wait_for(heard.wait(), 20)
+        await asyncio.wait_for(heard.wait(), 60)
         for each in subscriptions:
             each.close()
         assert watcher.kernel_watches == 0
@@ -436,7 +437,7 @@ EXHAUSTED = """
     top = Path(sys.argv[1])
     for n in range(20):
         (top / f"d{{n}}").mkdir()
-    asyncio.run(asyncio.wait_for(main(top), 30))
+    asyncio.run(asyncio.wait_for(main(top), 60))
     print("recovered")
 """
 
@@ -460,7 +461,7 @@ def test_paths_are_polled_while_the_limits_are_used_up(tmp_path, limit):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=DEADLINE,
     )
 
     assert (done.stdout.strip(), done.stderr) == ("recovered", "")
@@ -549,7 +550,7 @@ def test_the_last_change_is_always_reported(tmp_path_factory, monkeypatch, steps
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
             act(top, verb, top / one, top / two, "x" * number)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             while seen[-1] != look(target):
                 await rung.wait()
                 rung.clear()

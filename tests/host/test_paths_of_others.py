@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.health import Health
 from holdfast.agent.host import inotify, path_tree, watch_bounds
 from holdfast.agent.host.path_watcher import PathWatcher
@@ -170,7 +171,7 @@ async def unbounded(health: Health) -> None:
     """Wait until the condition no longer holds."""
     changed = asyncio.Event()
     health.listen = changed.set
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while bounded(health):
             changed.clear()
             await changed.wait()
@@ -395,7 +396,7 @@ HUNG = """
         watcher, heard = PathWatcher(period=0.05), [asyncio.Event() for _ in range(4)]
 
         async def all_heard():
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 for each in heard:
                     await each.wait()
                     each.clear()
@@ -456,7 +457,7 @@ def test_a_file_system_that_hangs(tmp_path, home):
         capture_output=True,
         text=True,
         check=False,
-        timeout=40,
+        timeout=DEADLINE,
     )
 
     if "cannot mount" in done.stderr:

@@ -10,6 +10,7 @@ import pytest
 from dbus_fast import BusType, Message, MessageType, Variant
 from dbus_fast.aio import MessageBus
 
+from deadline import DEADLINE
 from holdfast.agent.health import Health
 from holdfast.agent.host import power
 from holdfast.agent.host.dbus import DAEMON, SystemBus
@@ -64,7 +65,7 @@ class System:
 
     async def until(self, *told: str) -> None:
         """Wait until these were all notifications."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             while self.told != list(told):
                 self.news.clear()
                 await self.news.wait()

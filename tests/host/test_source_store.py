@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.configuration_files import MadeFrom
 from holdfast.agent.host import source_store
 from holdfast.agent.host.source_snapshot import SourceSnapshot, SourceVersion
@@ -65,20 +66,20 @@ def test_nothing_waits_for_a_copy_that_is_being_written(store: SourceStore, monk
 
     def slow(*_: object) -> None:
         begun.set()
-        disk.wait(10)
+        disk.wait(DEADLINE)
 
     monkeypatch.setattr(source_store, "_write", slow)
     writer = threading.Thread(target=store.put, args=(digest_of(b"new"), b"new"), daemon=True)
     writer.start()
-    assert begun.wait(10)
+    assert begun.wait(DEADLINE)
     asked = threading.Thread(
         target=lambda: (store.trouble, store.lacks(""), store.get(digest_of(b"old")), store.drop({})), daemon=True
     )
     asked.start()
-    asked.join(5)
+    asked.join(DEADLINE / 2)
     assert not asked.is_alive()
     disk.set()
-    writer.join(5)
+    writer.join(DEADLINE)
     assert not writer.is_alive()
 
 

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.host import sources
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.host import LocalHost
@@ -175,7 +176,7 @@ async def test_a_fifo_that_replaces_a_source_does_not_block(tmp_path, monkeypatc
     looked_at = os.lstat(tmp_path / "file")
     monkeypatch.setattr(place.os, "lstat", lambda *_, **__: looked_at)
     with pytest.raises(Permanent, match="not a regular file"):
-        await asyncio.wait_for(asyncio.to_thread(paths.at(str(tmp_path / "fifo")).read), 5)
+        await asyncio.wait_for(asyncio.to_thread(paths.at(str(tmp_path / "fifo")).read), DEADLINE)
 
 
 async def test_http(tree, web, monkeypatch):
@@ -231,7 +232,7 @@ async def test_slow_downloads_do_not_delay_the_disk(tmp_path):
             waiting = [asyncio.create_task(ctx.source(url)) for _ in range(8)]
             for _ in range(3):
                 await asyncio.sleep(0)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(DEADLINE):
                 await ctx.write_file(str(tmp_path / "f"), b"there", mode=0o600)
             assert (tmp_path / "f").read_bytes() == b"there"
             for task in waiting:

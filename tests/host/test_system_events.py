@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.host import system_events as module
 from holdfast.agent.host.system_events import EventTopic, SystemEvents
 
@@ -158,7 +159,7 @@ async def test_a_topic_that_cannot_be_followed_is_tried_again(monkeypatch):
     followed = SystemEvents(lambda _: told.set(), idle)
     followed.follow(frozenset({EventTopic.ADDRESSES}))
     os.write(source.writer, b"x")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         await told.wait()
     await followed.close()
 
@@ -180,7 +181,7 @@ async def test_files_with_names_are_followed(monkeypatch):
     followed = SystemEvents(told.set_result, watch)
     followed.follow(frozenset({EventTopic.NAME}))
     edited.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         assert await told == {EventTopic.NAME}
     await followed.close()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.health import Health
 from holdfast.agent.insight import exporter as module
 from holdfast.agent.insight.exporter import UNAVAILABLE, UNWRITTEN, Exporter
@@ -104,7 +105,7 @@ async def test_the_file_for_the_collector_is_replaced_atomically(tmp_path, healt
     path, told = tmp_path / "x.prom", iter(range(1000))
     exporter = Exporter(lambda: f"up {next(told)}\n", health)
     await exporter.use(MetricsSettings(textfile=path, period=1))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE):
         while not path.exists() or path.read_text() == "up 0\n":
             await asyncio.sleep(0.01)
     await exporter.stop()
@@ -120,7 +121,7 @@ async def test_a_file_that_cannot_be_written_is_a_health_condition(tmp_path, hea
     (tmp_path / "taken.prom" / "full").mkdir(parents=True)
     exporter = Exporter(str, health)
     await exporter.use(MetricsSettings(textfile=tmp_path / path))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE):
         while not health.conditions:
             await asyncio.sleep(0)
 

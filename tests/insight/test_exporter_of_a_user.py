@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.health import Health
 from holdfast.agent.insight.exporter import UNWRITTEN, Exporter
 from holdfast.agent.settings import MetricsSettings
@@ -26,7 +27,7 @@ async def test_an_unsafe_link_is_a_health_condition(tmp_path):
     health = Health()
     exporter = Exporter(str, health)
     await exporter.use(MetricsSettings(textfile=link / "x.prom", period=1))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE):
         while not health.conditions:
             await asyncio.sleep(0)
 
@@ -35,7 +36,7 @@ async def test_an_unsafe_link_is_a_health_condition(tmp_path):
     assert list((tmp_path / "roots").iterdir()) == []
     link.unlink()
     link.mkdir()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE):
         while health.conditions:
             await asyncio.sleep(0.01)
     await exporter.stop()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from deadline import DEADLINE
 from engine_bench import state
 from holdfast import Permanent
 from holdfast.agent.engine.engine import Engine
@@ -190,7 +191,12 @@ def test_the_text_passes_the_rules_of_promtool(bench: Watched) -> None:
     assert complaints("# HELP x_ms t\n# TYPE x_ms counter\nx_ms 1\n")
     if promtool := shutil.which("promtool"):
         done = subprocess.run(
-            [promtool, "check", "metrics"], input=texts[0], capture_output=True, text=True, timeout=30, check=False
+            [promtool, "check", "metrics"],
+            input=texts[0],
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+            check=False,
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

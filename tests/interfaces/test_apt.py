@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.resources import package_locks
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import Permanent, Temporary
@@ -170,7 +171,7 @@ async def test_a_lock_that_others_keep_taking_is_a_temporary_error(host, monkeyp
     monkeypatch.setattr(_shared_tool, "lock_holder", lambda _: "")
     host.answers["apt-get"] = (100, "", "E: Could not get lock /var/lib/dpkg/lock-frontend\n")
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE):
         with pytest.raises(Temporary, match="other programs took its lock first"):
             await apt.Apt(host).refresh(force=True)
     assert len(host.ran) > 1
@@ -329,14 +330,14 @@ async def test_a_watch_reports_its_own_packages_only(host, events):
 
     host.answers["dpkg-query"] = STATUS.replace("5.2", "5.3")
     events.tell()
-    await asyncio.wait_for(anext(all_), 5)
+    await asyncio.wait_for(anext(all_), DEADLINE)
     while not events.seen():
         await asyncio.sleep(0)
     assert not news.done()
     host.answers["dpkg-query"] = STATUS.replace("9.0", "9.1")
     events.tell()
 
-    await asyncio.wait_for(news, 5)
+    await asyncio.wait_for(news, DEADLINE)
 
 
 async def test_intermediate_states_of_our_own_apt_are_not_reported(host, events):
@@ -361,7 +362,7 @@ async def test_intermediate_states_of_our_own_apt_are_not_reported(host, events)
     host.answers["dpkg-query"] = STATUS.replace("iF", "ii")
     events.tell()
 
-    await asyncio.wait_for(news, 5)
+    await asyncio.wait_for(news, DEADLINE)
 
 
 def locked(path: Path) -> subprocess.Popen[str]:

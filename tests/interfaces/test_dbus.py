@@ -11,9 +11,10 @@ import pytest
 from dbus_fast import BusType, Message
 from dbus_fast.aio import MessageBus
 
+from deadline import DEADLINE
 from holdfast.agent.health import Health
 from holdfast.agent.host import dbus
-from holdfast.agent.host.dbus import DAEMON, SystemBus, message, rule
+from holdfast.agent.host.dbus import CONNECT_TIMEOUT, DAEMON, SystemBus, message, rule
 from holdfast.agent.tasks import Tasks
 from holdfast.resources.interfaces.host import BusError, Match, Signal
 
@@ -79,7 +80,7 @@ async def bus(daemon, health) -> AsyncIterator[SystemBus]:
 
 async def next_of(signals: AsyncIterator[Signal | None]) -> Signal | None:
     """Return the next signal, or fail after a timeout."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE):
         return await anext(signals)
 
 
@@ -113,7 +114,7 @@ async def test_a_refusal_has_the_name_of_the_error(bus):
 async def test_a_missing_bus_is_reported_at_once(tmp_path, health):
     """A host without D-Bus delays nothing, and its health is not affected."""
     bus = SystemBus(Tasks(health), health, address=f"unix:path={tmp_path}/none")
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(CONNECT_TIMEOUT / 2):
         with pytest.raises(BusError, match=r"cannot reach D-Bus: .*No such file"):
             await bus.call(*DAEMON, "ListNames")
     assert health.conditions == ()
@@ -168,7 +169,7 @@ async def test_a_restarted_bus_triggers_a_check(bus, daemon, health):
         gone = asyncio.Event()
         health.listen = gone.set
         await daemon.stop()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(DEADLINE):
             await gone.wait()
         assert [condition.code for condition in health.conditions] == ["dbus-gone"]
         waiting = asyncio.create_task(bus.call(*DAEMON, "GetId"))
@@ -225,7 +226,7 @@ async def test_a_cancelled_first_subscriber_does_not_affect_the_second(bus, daem
     await rules_asked_for(bus, monkeypatch)
     async with aclosing(bus.signals(CHANGED)) as one, aclosing(bus.signals(CHANGED)) as two:
         first, second = asyncio.create_task(next_of(one)), asyncio.create_task(next_of(two))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(DEADLINE):
             while bus._rules != {rule(CHANGED): 2}:
                 await asyncio.sleep(0)
         first.cancel()

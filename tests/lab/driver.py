@@ -16,7 +16,8 @@ from typing import Any, Self
 
 from installed import PYTHON
 from lab import Host
-from outside import DEADLINE
+
+from deadline import DEADLINE
 
 SCRIPT = "/root/inside.py"
 
@@ -99,7 +100,7 @@ class Driver:
     ) -> None:
         """End the script."""
         self._process.stdin.close()
-        self._process.wait(10)
+        self._process.wait(DEADLINE)
         self._reader.join()
         self._process.stdout.close()
 

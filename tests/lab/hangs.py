@@ -1,7 +1,8 @@
 """A user repeatedly mounts a file system that never answers, while root accesses paths below.
 
 Root runs `unshare --mount hangs.py BASE`. Below BASE are `home/d`, which belongs to the user, `states` and `var`. Every
-kind is called in turn. The script prints the seconds of the longest call, and the numbers of mounts and calls.
+kind is called in turn. All mounts hang until each kind has been called once more after the last of them. The script
+prints whether a call has hung until then, the seconds of the longest, and the numbers of mounts and calls.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import ctypes
 import itertools
 import json
 import os
+import select
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from deadline import DEADLINE
 from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.errors import HoldfastError
@@ -26,8 +29,6 @@ UID = 12345
 MOUNTS = 900
 """Below the limit of descriptors of a process: each mount hangs as long as its own descriptor is open."""
 NOSUID_NODEV, DETACH = 6, 2
-HANGING = 2.0
-"""Seconds for which a mount hangs."""
 
 
 def mount(directory: str, libc: Any) -> int:
@@ -39,8 +40,8 @@ def mount(directory: str, libc: Any) -> int:
     return file
 
 
-def keep_mounting(directory: str) -> None:
-    """Mount and unmount, then release the waiting processes."""
+def keep_mounting(directory: str, mounted: int, go_on: int) -> bool:
+    """Mount and unmount. Tell the other process when all is mounted, and return whether it goes on nevertheless."""
     libc = ctypes.CDLL(None, use_errno=True)
     held = []
     for number in range(MOUNTS):
@@ -48,9 +49,8 @@ def keep_mounting(directory: str) -> None:
         for _ in range(number % 100 * 100):
             pass
         libc.umount2(directory.encode(), DETACH)
-    end = time.monotonic() + HANGING
-    while time.monotonic() < end:
-        os.sched_yield()
+    os.write(mounted, b"x")
+    return bool(select.select([go_on], [], [], DEADLINE)[0])
 
 
 def resources(home: str) -> list[Any]:
@@ -66,21 +66,23 @@ def resources(home: str) -> list[Any]:
     ]
 
 
-async def call(base: Path, child: int) -> None:
-    """Call all kinds until the child process has ended."""
-    longest, where = 0.0, ""
+async def call(base: Path, mounted: int, go_on: int) -> tuple[int, float]:
+    """Call all kinds until all is mounted, and once more. Return the number of calls and the longest in seconds."""
     made = resources(str(base / "home"))
+    last, longest = sys.maxsize, 0.0
     async with LocalHost(states=base / "states", var_dir=base / "var", durable=False) as host:
         for number in itertools.count():
-            if os.waitpid(child, os.WNOHANG)[0]:  # noqa: ASYNC222 - WNOHANG does not wait
-                break
+            if last == sys.maxsize and select.select([mounted], [], [], 0)[0]:
+                last = number + len(made)
+            if number == last:
+                os.write(go_on, b"x")
+                return number, longest
             kind, arguments = made[number % len(made)](number // len(made))
-            start = time.monotonic()
+            began = time.monotonic()
             with contextlib.suppress(HoldfastError):
                 await registry.find(kind).model_validate(arguments).check_apply(host.context(kind), True)
-            taken = time.monotonic() - start
-            longest, where = max((longest, where), (taken, kind))
-    sys.stdout.write(json.dumps({"longest": longest, "kind": where, "calls": number, "mounts": MOUNTS}) + "\n")
+            longest = max(longest, time.monotonic() - began)
+    raise AssertionError
 
 
 def main() -> None:
@@ -92,11 +94,14 @@ def main() -> None:
         sys.exit("the mount is not seen")
     libc.umount2(str(base / "home/d").encode(), DETACH)
     os.close(first)
+    told, mounted = os.pipe()
+    asked, go_on = os.pipe()
     child = os.fork()
     if not child:
-        keep_mounting(str(base / "home/d"))
-        os._exit(0)
-    asyncio.run(call(base, child))
+        os._exit(0 if keep_mounting(str(base / "home/d"), mounted, asked) else 1)
+    calls, longest = asyncio.run(call(base, told, go_on))
+    hung = os.waitpid(child, 0)[1] != 0
+    sys.stdout.write(json.dumps({"hung": hung, "longest": longest, "calls": calls, "mounts": MOUNTS}) + "\n")
 
 
 main()

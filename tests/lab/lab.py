@@ -28,7 +28,6 @@ from typing import Any
 
 import image
 from outside import (
-    DEADLINE,
     STATE,
     allow_inotify,
     bridge_name,
@@ -41,6 +40,8 @@ from outside import (
     sweep_others,
     wait_for,
 )
+
+from deadline import DEADLINE
 
 HERE = Path(__file__).resolve().parent
 DROP = "-sys_time,-sys_module,-sys_rawio,-syslog,-audit_control,-audit_read"
@@ -238,13 +239,14 @@ class Host:
     # -- use ---------------------------------------------------------------------------------------------------
 
     def argv(self, *command: str) -> list[str]:
-        """Return the command line that runs a command in the guest as root."""
+        """Return the command line that runs a command in the guest as root. A signal that ends it ends the command."""
         enter = 'mkdir -p "$0/guest/exec"; echo 0 >"$0/guest/exec/cgroup.procs"; exec "$@"'
-        inside = ("nsenter", "-t", str(self.pid), "-a", *ENVIRONMENT, "setpriv", "--bounding-set", DROP)
-        return ["sh", "-c", enter, str(self._cgroup), *inside, *command]
+        inside = ("nsenter", "-t", str(self.pid), "-a", *ENVIRONMENT)
+        limited = ("setpriv", "--bounding-set", DROP, "--pdeathsig", "TERM")
+        return ["sh", "-c", enter, str(self._cgroup), *inside, *limited, *command]
 
     def run(
-        self, *command: str, check: bool = True, stdin: str | None = None, timeout: float = 60.0
+        self, *command: str, check: bool = True, stdin: str | None = None, timeout: float = DEADLINE
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in the guest and wait for it.
 
@@ -257,7 +259,7 @@ class Host:
             raise RuntimeError(f"{shlex.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return done
 
-    def sh(self, script: str, *, timeout: float = 60.0) -> str:
+    def sh(self, script: str, *, timeout: float = DEADLINE) -> str:
         """Run a shell script in the guest that stops at the first failure; return its output."""
         return self.run("bash", "-euc", script, timeout=timeout).stdout
 

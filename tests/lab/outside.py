@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from deadline import DEADLINE
+
 STATE = Path(os.environ.get("HOLDFAST_LAB_STATE", "/dev/shm/holdfast-lab"))
 """Disks of the running guests, and locks of the test runs."""
 DEBIAN_PACKAGES = ("mmdebstrap", "iproute2", "util-linux", "dpkg")
@@ -49,10 +51,6 @@ def cgroups() -> Path:
     if root is None:
         raise RuntimeError("no cgroup2 file system is mounted")
     return root
-
-
-DEADLINE = 60.0
-"""Seconds until a wait for an event fails: many times what the event takes on a busy machine."""
 
 
 def wait_for(what: str, probe: Callable[[], Any], timeout: float = DEADLINE, interval: float = 0.02) -> Any:

@@ -17,12 +17,12 @@ from pathlib import Path
 from damages import LARGE, SETTINGS, Damage
 from lab import Entry, Host, wait_for
 
+from deadline import DEADLINE
+
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[1] / "config" / "examples" / "three-tier"
 OURS = re.compile(r'File "[^"]*/holdfast/')
 """A line of a traceback in the agent's own code."""
-PATIENCE = 60.0
-"""Seconds within which any damage must be repaired."""
 CLOCK = """\
 import os, time
 _file, _time = os.open("/srv/clock/offset", os.O_RDONLY), time.time
@@ -54,7 +54,7 @@ class Site:
         host.write("/etc/holdfast/states/large", "".join(f"line {number}\n" for number in range(20_000)))
         host.write("/etc/holdfast/states/extra.sls", (HERE / "chaos" / "extra.sls").read_text())
         host.run("holdfast", "install")
-        wait_for("the agent has converged", self.converged, 60, 0.2)
+        wait_for("the agent has converged", self.converged, interval=0.2)
         wait_for("the service answers", lambda: "greeting" in self.looks(), interval=0.1)
         self.right = self.looks()
         self._observe()
@@ -69,7 +69,7 @@ class Site:
 
     def hurt(self, script: str) -> None:
         """Do some damage; try again if the agent or another program interferes."""
-        end = time.monotonic() + 15
+        end = time.monotonic() + DEADLINE
         while True:
             done = self.host.run("bash", "-uc", f"set -e; {script}", check=False)
             if done.returncode == 0:
@@ -115,7 +115,7 @@ class Site:
 
     def recover(self, what: str) -> None:
         """Wait until everything is as before and the agent says so. Raise `AssertionError` with the differences."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + DEADLINE
         while True:
             looks = self.looks()
             if looks == self.right and self.converged() and self.looks() == self.right:
@@ -124,7 +124,7 @@ class Site:
                 break
             time.sleep(0.05)  # pause between two checks
         wrong = sorted(set(looks.splitlines()) ^ set(self.right.splitlines()))
-        raise AssertionError(f"{what} was not repaired within {PATIENCE} s:\n" + "\n".join(wrong))
+        raise AssertionError(f"{what} was not repaired within {DEADLINE} s:\n" + "\n".join(wrong))
 
     def entries(self, since: float) -> list[Entry]:
         """Return what the agent has logged since then."""

@@ -9,6 +9,8 @@ import pytest
 from driver import Driver, Failed
 from lab import Host, wait_for
 
+from deadline import DEADLINE
+
 pytestmark = pytest.mark.lab
 
 HASH = "$6$salt$Fm4lSRJGsUfLMLbS5ZsZZh9OeGUYtmeQTqBJqTqlNNm5iyOWjMgrVJUZzCGeMbI3EDV9pKn5wqhS2N1B0RKTj."
@@ -97,7 +99,7 @@ def test_the_home_of_a_user_with_processes_is_repaired(host: Host, driver: Drive
         with pytest.raises(Failed, match="currently used by process"):
             driver.apply("user.present", "alice", uid=4711, allow_uid_change=True)
         host.run("pkill", "-u", "alice")
-        process.wait(10)
+        process.wait(DEADLINE)
 
 
 def test_a_watch_reports_changes_by_hand(host: Host, driver: Driver):
@@ -262,6 +264,6 @@ def test_a_user_whose_removal_is_under_way_gets_a_new_group(host: Host, driver: 
 
         driver.apply("user.present", "alice", createhome=False, groups=["crew"])
 
-        assert userdel.wait(10) == 0
+        assert userdel.wait(DEADLINE) == 0
     assert host.sh("id -Gn alice") == "alice crew\n"
     assert driver.apply("user.present", "alice", groups=["crew"]).right

@@ -6,6 +6,8 @@ import lab
 import pytest
 from packages import offer
 
+from deadline import DEADLINE
+
 pytestmark = pytest.mark.lab
 
 STATES = """
@@ -101,7 +103,7 @@ def test_a_removal_is_left_alone_while_it_runs(agent: lab.Host) -> None:
         assert repaired(agent)
         assert (active(agent), agent.read("/etc/toy.conf")) == (False, "drift\n")
         agent.run("rm", "/srv/slow")
-        _, complaints = apt.communicate(timeout=60)
+        _, complaints = apt.communicate(timeout=DEADLINE)
     assert apt.returncode == 0, complaints
 
     lab.wait_for("all is right again", lambda: whole(agent))

@@ -57,9 +57,7 @@ def kept(run: lab.Run, layers: tuple[Path, ...]) -> Iterator[lab.Host]:
     try:
         host.run("holdfast", "install")
         host.write("/etc/holdfast/states/site.sls", STATES)
-        host.wait_journal(
-            lambda entry: entry.get("RESOURCE") == "systemd_unit.running[app]", unit="holdfast", timeout=90
-        )
+        host.wait_journal(lambda entry: entry.get("RESOURCE") == "systemd_unit.running[app]", unit="holdfast")
         quiet(host)
         host.sh("systemctl restart holdfast")
         quiet(host)
@@ -70,9 +68,7 @@ def kept(run: lab.Run, layers: tuple[Path, ...]) -> Iterator[lab.Host]:
 
 def quiet(host: lab.Host) -> None:
     """Wait until everything is as declared."""
-    lab.wait_for(
-        "the agent has converged", lambda: "converged" in host.run("holdfast", "status", check=False).stdout, 60
-    )
+    lab.wait_for("the agent has converged", lambda: "converged" in host.run("holdfast", "status", check=False).stdout)
 
 
 def damaged(host: lab.Host, script: str, last: str) -> list[lab.Entry]:

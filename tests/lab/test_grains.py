@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import lab
 import pytest
 
@@ -57,8 +59,9 @@ def test_a_changed_address_or_name_is_in_force_within_seconds(agent: lab.Host) -
 
 def test_many_new_addresses_are_one_compilation(agent: lab.Host) -> None:
     """Changes within one second count as one; the event loop is not blocked."""
-    before = sum(line.startswith("compiled") for line in told(agent))
+    before, began = sum(line.startswith("compiled") for line in told(agent)), time.monotonic()
     agent.sh("for i in $(seq 250); do echo address add 10.98.1.$i/32 dev lo; done | ip -batch -")
+    seconds = time.monotonic() - began
     lab.wait_for("the last address", lambda: "10.98.1.250" in content(agent, "/srv/addresses"))
 
-    assert sum(line.startswith("compiled") for line in told(agent)) - before <= 2
+    assert sum(line.startswith("compiled") for line in told(agent)) - before <= 2 + seconds

@@ -82,7 +82,6 @@ def test_a_package_whose_configuration_hangs_is_ended_by_its_timeout(agent: lab.
     lab.wait_for(
         "it is configured",
         lambda: agent.run("dpkg-query", "-W", "-f", "${db:Status-Abbrev}", "sulky").stdout == "ii ",
-        70,
     )
     agent.wait_journal(
         lambda entry: "an installation was interrupted: finishing it" in str(entry.get("MESSAGE")), unit="holdfast"

@@ -61,7 +61,7 @@ def test_the_status_tells_how_a_service_has_ended(host: Host, driver: Driver, co
     assert driver.call("service.status", ["toy"])["toy"]["extra"]["ended"] == ""
 
     host.sh(deed)
-    driver.wait(lambda: driver.call("service.status", ["toy"])["toy"]["extra"]["ended"] == told, told, timeout=10)
+    driver.wait(lambda: driver.call("service.status", ["toy"])["toy"]["extra"]["ended"] == told, told)
 
 
 def test_a_dead_service_is_stopped_disabled_and_repaired(host: Host, driver: Driver):

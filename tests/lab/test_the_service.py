@@ -7,6 +7,7 @@ import time
 import lab
 import pytest
 
+from deadline import within
 from holdfast.agent.cli import pages
 
 pytestmark = pytest.mark.lab
@@ -90,10 +91,9 @@ def test_stop_ends_within_five_seconds_during_a_long_command(agent: lab.Host) ->
     """The command ends with the agent."""
     drop(agent, "long", "sleep 1000:\n  cmd.run\n")
     lab.wait_for("the command", lambda: agent.run("pgrep", "-fx", "sleep 1000", check=False).returncode == 0)
-    began = time.monotonic()
-    agent.run("systemctl", "stop", "holdfast")
+    with within(6):
+        agent.run("systemctl", "stop", "holdfast")
 
-    assert time.monotonic() - began < 6
     assert agent.run("pgrep", "-fx", "sleep 1000", check=False).returncode == 1
     assert shown(agent, "Result") == "success"
 
@@ -113,7 +113,7 @@ def test_a_hung_loop_is_restarted_by_the_watchdog(agent: lab.Host) -> None:
     )
     drop(agent, "hang", "x:\n  hang.once\n")
     agent.run("systemctl", "start", "holdfast", check=False)
-    lab.wait_for("the watchdog has fired", lambda: int(shown(agent, "NRestarts") or 0) >= 1, 120)
+    lab.wait_for("the watchdog has fired", lambda: int(shown(agent, "NRestarts") or 0) >= 1)
 
     lab.wait_for("the agent is back", lambda: "converged" in shown(agent, "StatusText"))
     assert any("watchdog" in str(entry.get("MESSAGE")).lower() for entry in agent.journal("holdfast"))
@@ -136,7 +136,6 @@ def test_a_kill_at_any_moment_leaves_nothing_half_done(agent: lab.Host, moment: 
     lab.wait_for(
         "the agent is back and done",
         lambda: exists(agent, "/srv/k/f59") and "converged" in shown(agent, "StatusText"),
-        60,
     )
 
     names = agent.sh("cd /srv/k; ls -A").split()

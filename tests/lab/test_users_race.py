@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.errors import HoldfastError
@@ -142,7 +143,7 @@ class Ground:
                 yield
             finally:
                 process.stdin.close()
-                process.wait(10)
+                process.wait(DEADLINE)
 
 
 @pytest.fixture
@@ -318,11 +319,12 @@ def test_a_file_system_that_is_mounted_at_the_wrong_moment_delays_nothing(ground
     """A user may mount one that never answers between root's checks of the mount table and of the path."""
     if not Path("/dev/fuse").exists():
         pytest.skip("there is no FUSE here")
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "src")}
+    environment = {**os.environ, "PYTHONPATH": f"{HERE.parents[1] / 'src'}:{HERE.parent / 'support'}"}
     argv = ["unshare", "--mount", "--propagation=private", sys.executable, str(HERE / "hangs.py"), str(ground.base)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, env=environment, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=False)
 
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     print(told)  # noqa: T201 - the same
-    assert told["longest"] < 1, told
+    assert not told["hung"], told
+    assert told["longest"] < 20, told

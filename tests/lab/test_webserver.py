@@ -52,7 +52,6 @@ class Web:
         lab.wait_for(
             "the agent has converged",
             lambda: "converged" in self.host.run("holdfast", "status", check=False).stdout,
-            60,
         )
         lab.wait_for("the page is served", self.serves)
 
@@ -66,7 +65,7 @@ def web(run: lab.Run, layers: tuple[Path, ...]) -> Iterator[Web]:
         for path in sorted(EXAMPLE.rglob("*")):
             if path.is_file():
                 host.write(f"/etc/holdfast/{path.relative_to(EXAMPLE)}", path.read_text())
-        lab.wait_for("the web server is up", lambda: _up(host), 90, 0.1)
+        lab.wait_for("the web server is up", lambda: _up(host), interval=0.1)
         yield Web(host)
     finally:
         host.down()
@@ -162,7 +161,7 @@ def test_a_removed_package_is_installed_again(web: Web) -> None:
     """Package, unit and service are restored."""
     web.damage("DEBIAN_FRONTEND=noninteractive apt-get -qq -y purge nginx-light nginx-common >/dev/null 2>&1 || true")
     web.journalled(RESOURCE="pkg.installed[", CAUSE="drift", CHANGES="nginx")
-    lab.wait_for("the page is served again", web.serves, 90)
+    lab.wait_for("the page is served again", web.serves)
 
 
 def test_mode_and_owner_are_restored(web: Web) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Literal
 import pytest
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 
+from deadline import DEADLINE
 from holdfast.agent.model import docstrings
 from holdfast.agent.model.annotations import AnnotationReader
 from holdfast.agent.model.build import build
@@ -319,4 +320,4 @@ def test_a_run_does_not_import_the_model() -> None:
         "sys.exit(any(name.startswith('holdfast.agent.model') for name in sys.modules))"
     )
 
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=DEADLINE).returncode == 0

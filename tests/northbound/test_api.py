@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.northbound.api import NbApi
 from holdfast.agent.northbound.drivers import sqlite
 from holdfast.agent.northbound.drivers.base import DbTransaction, Driver, Put
@@ -76,7 +77,7 @@ async def caught_up(world: World, *apis: NbApi) -> None:
     revision = (await driver.read()).revision
     await driver.close()
     for each in apis:
-        assert await each.shows(revision, 20)
+        assert await each.shows(revision, DEADLINE)
     await settle()
 
 
@@ -356,7 +357,7 @@ async def test_a_lease_that_ends_in_its_block_is_told_and_nothing_more_is_writte
         await asyncio.sleep(1000)  # it is kept alive
         assert api.view.has(Machine, "a")
         await driver.revoke(lease.number)
-        await asyncio.wait_for(lease.ended.wait(), 20)
+        await asyncio.wait_for(lease.ended.wait(), DEADLINE)
         assert not api.view.has(Machine, "a")
         with pytest.raises(Conflict, match="lease"):
             await api.create(Machine(id="b"), lease=lease)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cancelling import cancelled_at
+from deadline import DEADLINE
 from holdfast.agent.northbound.api import NbApi
 from holdfast.agent.northbound.drivers import sqlite
 from holdfast.agent.northbound.drivers.base import Driver
@@ -92,7 +93,7 @@ WORK: dict[str, Work] = {
 
 async def at_rest(before: set[asyncio.Task[Any]]) -> None:
     """Wait until there are no other tasks than before."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while {each for each in asyncio.all_tasks() if not each.done()} - before:
             await asyncio.sleep(0.001)
 
@@ -119,7 +120,9 @@ async def test_a_cancelled_caller_leaves_nothing_behind(connect: Callable[[], Dr
             assert not api._committer._under_way
             assert not api._delivery.subscriptions
             assert not api._feed._listing.locked()
-            await asyncio.wait_for(api.mutate(Machine, "m", lambda it, n=number: it.replace(labels={"n": str(n)})), 20)
+            await asyncio.wait_for(
+                api.mutate(Machine, "m", lambda it, n=number: it.replace(labels={"n": str(n)})), DEADLINE
+            )
         assert api.problems() == []
         assert api.view.get_all(Machine) == await api.page(Machine, limit=1000)
 
@@ -155,7 +158,7 @@ async def test_a_lease_whose_caller_was_cancelled_ends(tmp_path: Path) -> None:
     while reached:
         number += 1
         reached = await cancelled_at(number, driver.grant(0.01))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while await driver._read(sqlite.sqlite_tables.leases):
             await asyncio.sleep(0.005)
     await driver.close()
@@ -172,7 +175,7 @@ async def test_a_file_is_recreated_and_told_although_the_caller_was_cancelled(tm
         driver.renewed = ""
         path.unlink()
         reached = await cancelled_at(number, driver._renew(driver._file.changed()))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             while not driver.renewed:
                 await asyncio.sleep(0.001)
         assert "its records were kept" in driver.renewed

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.northbound import commits
 from holdfast.agent.northbound.api import NbApi
 from holdfast.agent.northbound.drivers.base import DbTransaction, WatchBatch
@@ -60,7 +61,7 @@ async def test_an_error_is_not_raised_from_a_cache_that_lags_behind() -> None:
         await first.create(Machine(id="gone", site="old"))
         await first.create(Hooked(id="h", text="kept"))
         late.go.set()
-        assert await second.shows(memory.revision, 20)
+        assert await second.shows(memory.revision, DEADLINE)
         late.go.clear()
 
         await first.create(Site(id="new", name="x"))
@@ -82,6 +83,7 @@ async def test_an_error_is_not_raised_from_a_cache_that_lags_behind() -> None:
         await asyncio.gather(*tasks)
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_an_error_that_the_database_confirms_is_raised_at_once() -> None:
     """The cache need not have seen what came before, so it is not waited for."""
     memory = Memory()
@@ -95,7 +97,7 @@ async def test_an_error_that_the_database_confirms_is_raised_at_once() -> None:
             (second.update(Machine(id="a", note="x"), expected=3), Conflict),
         ):
             with pytest.raises(error):
-                await asyncio.wait_for(write, 5)
+                await asyncio.wait_for(write, 1)
 
 
 async def test_a_database_that_is_away_confirms_nothing() -> None:
@@ -110,15 +112,16 @@ async def test_a_database_that_is_away_confirms_nothing() -> None:
             await api.update(Machine(id="a", note="x"))
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_own_commits_need_no_watch() -> None:
     """The cache takes them in if it has all that came before; the watch brings what is missing."""
     memory = Memory()
     late = LateDriver(memory)
     async with NbApi(MemoryDriver(memory), IndexedStore()) as other, NbApi(late, IndexedStore()) as api:
-        await asyncio.wait_for(api.create(Machine(id="a")), 5)
-        await asyncio.wait_for(api.update(Machine(id="a", note="x")), 5)
+        await asyncio.wait_for(api.create(Machine(id="a")), 1)
+        await asyncio.wait_for(api.update(Machine(id="a", note="x")), 1)
         assert api.view.stored(Machine, "a") == (await api.get(Machine, "a"), 2, 1)
-        await asyncio.wait_for(api.delete(Machine(id="a")), 5)
+        await asyncio.wait_for(api.delete(Machine(id="a")), 1)
         await other.create(Machine(id="b"))
         writing = asyncio.create_task(api.create(Machine(id="c")))
         await settle()
@@ -138,7 +141,7 @@ async def test_a_transaction_that_changes_nothing_is_not_taken_for_that_of_anoth
         async with api.transaction() as writing:
             writing.create(Machine(id="a"))
             writing.delete(Machine(id="a"))
-        assert await api.shows(memory.revision, 5)
+        assert await api.shows(memory.revision, DEADLINE)
         assert api.view.keys(Machine) == ["other"]
 
 
@@ -155,7 +158,7 @@ async def test_a_record_of_a_topic_that_the_cache_does_not_hold_can_be_written()
             await part.create(Tenant(id="blue", topic="r"))
         assert part.view.keys(Tenant) == []
         await part.delete(Tenant(id="blue"))
-        assert await whole.shows(memory.revision, 5)
+        assert await whole.shows(memory.revision, DEADLINE)
         assert whole.view.keys(Tenant) == []
 
 
@@ -168,7 +171,7 @@ async def test_references_between_topics() -> None:
     ):
         await whole.create(Site(id="s", name="x"))
         await whole.create(Folder(id="blue", topic="b", site="s"))
-        assert await part.shows(memory.revision, 5)
+        assert await part.shows(memory.revision, DEADLINE)
         pages = part.watch(Page)
         first = asyncio.ensure_future(anext(pages))
         await settle()
@@ -185,13 +188,14 @@ async def test_references_between_topics() -> None:
         await pages.aclose()
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_a_record_that_only_stands_in_another_cannot_be_written_by_itself() -> None:
     """It has no row; a new one of its own may be created."""
     async with NbApi(MemoryDriver(), IndexedStore()) as api:
         await api.create(Container(id="c", parts=[Part(id="p", text="inside")]))
         for write in (api.update(Part(id="p", text="x")), api.delete(Part(id="p"))):
             with pytest.raises(NotFound):
-                await asyncio.wait_for(write, 5)
+                await asyncio.wait_for(write, 1)
         await api.create(Part(id="p", text="own"))
         await api.mutate(Container, "c", lambda it: it.replace(parts=[Part(id="p", text="newer")]))
         assert api.view.get(Part, "p").text == "newer"
@@ -243,7 +247,7 @@ async def test_a_write_that_hangs_does_not_hold_up_the_next_one(monkeypatch: pyt
         first = asyncio.create_task(api.create(Machine(id="a", note="first")))
         await asyncio.sleep(0)
         hang = False
-        assert (await asyncio.wait_for(api.create(Machine(id="a", note="second")), 5)).note == "second"
+        assert (await asyncio.wait_for(api.create(Machine(id="a", note="second")), DEADLINE)).note == "second"
         first.cancel()
         await asyncio.wait([first])
         await api.update(Machine(id="a", note="third"))

@@ -17,6 +17,7 @@ import pytest
 import etcd_server
 from cancelling import cancelled_at
 from certificates import make_certificates
+from deadline import DEADLINE
 from holdfast.agent.northbound.api import NbApi
 from holdfast.agent.northbound.drivers import etcd_connection
 from holdfast.agent.northbound.drivers.base import ConditionFailed, DbTransaction, Expect, Put, WatchBatch
@@ -75,7 +76,7 @@ async def count_up(driver: EtcdDriver, key: str, stop: asyncio.Event) -> tuple[i
 
 async def revision(driver: EtcdDriver) -> int:
     """Return the database's revision, as soon as a majority answers."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE):
         while True:
             with suppress(Unavailable):
                 return (await driver.read()).revision
@@ -110,7 +111,7 @@ async def test_members_that_die_one_after_the_other_lose_and_repeat_nothing(clus
     stop.set()
     results = await asyncio.gather(*writing)
     snapshot = await drivers[3].read()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE):
         while not seen or seen[-1].revision < max(row.revision for row in snapshot.rows):
             await asyncio.sleep(0.02)
     for number in range(2):
@@ -124,7 +125,7 @@ async def test_members_that_die_one_after_the_other_lose_and_repeat_nothing(clus
     assert {change.id: change.row for change in changes} == {row.id: row for row in snapshot.rows}
     for each in drivers:
         await each.close()
-    await asyncio.wait([following], timeout=10)
+    await asyncio.wait([following], timeout=DEADLINE)
     assert following.done()
 
 
@@ -135,7 +136,7 @@ async def test_a_member_that_hangs_is_left_for_another(cluster: etcd_server.Clus
     cluster.members[0].signal(signal.SIGSTOP)
     with suppress(Unavailable):
         await driver.commit(DbTransaction([Put("t", "a", b"1")]))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE):
         while True:
             with suppress(Unavailable):
                 await driver.commit(DbTransaction([Put("t", "b", b"2")]))
@@ -156,20 +157,20 @@ async def test_without_a_majority_writes_fail_clearly_and_reads_of_the_cache_go_
         with pytest.raises(Unavailable):
             await api.create(Machine(id="b"))
         assert api.view.get(Machine, "a").note == "x"
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             while not api.problems():
                 await asyncio.sleep(0.02)
         for member in cluster.members[1:]:
             cluster.start(member)
             await asyncio.to_thread(member.wait)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             while True:
                 with suppress(NorthboundError):
                     await api.update(Machine(id="a", note="y"))
                     break
                 await asyncio.sleep(0.05)
         assert api.view.get(Machine, "a").note == "y"
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             while api.problems():
                 await asyncio.sleep(0.02)
 
@@ -279,7 +280,7 @@ async def test_a_transaction_with_too_many_operations_is_refused_before_it_is_se
 def post(cluster: etcd_server.Cluster, path: str, **values: object) -> None:
     """Send a request of the JSON gateway, for what the driver has no need of."""
     request = urllib.request.Request(f"http://{cluster.endpoints[0]}/v3/{path}", json.dumps(values).encode())
-    urllib.request.urlopen(request, timeout=10).close()
+    urllib.request.urlopen(request, timeout=DEADLINE).close()
 
 
 async def test_users_and_tokens() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.northbound import feed
 from holdfast.agent.northbound.api import NbApi
 from holdfast.agent.northbound.drivers.base import Delete, Put, RowChange, Snapshot, TableRow, WatchBatch
@@ -101,6 +102,7 @@ async def test_a_topic_that_could_not_be_taken_can_be_taken_again() -> None:
         assert api.view.keys(Tenant) == ["a"]
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_a_database_that_was_restored_from_a_backup_is_listed_again() -> None:
     """Its revision is lower; the cache becomes what the database has, and subscribers are told."""
     memory = Memory()
@@ -122,7 +124,7 @@ async def test_a_database_that_was_restored_from_a_backup_is_listed_again() -> N
         assert (api.view.revision, api.view.keys(Machine)) == (1, ["a"])
         assert api.view.get(Machine, "a").note == "old"
         assert [(each.kind, each.id) for each in seen] == [("updated", "a"), ("deleted", "b")]
-        await asyncio.wait_for(api.update(Machine(id="a", note="newer")), 5)
+        await asyncio.wait_for(api.update(Machine(id="a", note="newer")), 1)
         assert api.view.get(Machine, "a").note == "newer"
 
 
@@ -181,7 +183,7 @@ async def test_a_batch_that_the_cache_has_in_part_adds_only_the_rest() -> None:
         gone = RowChange("test-sites", "a", None)
         driver.batches.put_nowait(WatchBatch(2, [gone]))
         driver.batches.put_nowait(WatchBatch(4, [gone, again, late]))
-        assert await api.shows(4, 5)
+        assert await api.shows(4, DEADLINE)
         assert api.view.keys(Site) == ["a", "b"]
         assert api.view.stored(Site, "a").revision == 3
 
@@ -198,7 +200,7 @@ async def test_health_says_why_the_cache_does_not_follow_until_it_does() -> None
         assert api.problems() == ["the database is away"]
         driver.read = read  # type: ignore[method-assign]
         memory.write([Put("test-sites", "a", Site(id="a", name="x").encode())])
-        assert await api.shows(1, 20)
+        assert await api.shows(1, DEADLINE)
         driver.batches.put_nowait(WatchBatch(1, ()))
         await settle()
         assert api.problems() == []
@@ -209,6 +211,7 @@ async def away(_: object) -> Snapshot:
     raise Unavailable("the database is away")
 
 
+@pytest.mark.usefixtures("virtual_time")
 async def test_waiting_for_a_revision_leaves_nothing_behind() -> None:
     """Whether it comes, the time is over, the caller is cancelled, or the API is closed."""
     memory = Memory()
@@ -224,6 +227,6 @@ async def test_waiting_for_a_revision_leaves_nothing_behind() -> None:
         await api.create(Site(id="a", name="x"))
         await api.create(Site(id="b", name="x"))
         assert [await each for each in waiting[:2]] == [True, True]
-    assert not await asyncio.wait_for(waiting[2], 5)
+    assert not await asyncio.wait_for(waiting[2], 1)
     assert api._feed._waiting == []
-    assert not await asyncio.wait_for(api.shows(9, 60), 5)
+    assert not await asyncio.wait_for(api.shows(9, 60), 1)

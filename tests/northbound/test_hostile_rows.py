@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import field_validator
 
+from deadline import DEADLINE
 from holdfast.agent.northbound.api import NbApi
 from holdfast.agent.northbound.drivers.base import DbTransaction, Put
 from holdfast.agent.northbound.drivers.memory import Memory, MemoryDriver
@@ -55,7 +56,7 @@ async def test_a_row_that_cannot_be_read_harms_nothing(data: Any, early: bool) -
                 return
             memory.write([Put("test-machines", "b", data)])
         await api.create(Machine(id="a"))
-        assert await api.shows(memory.revision, 20)
+        assert await api.shows(memory.revision, DEADLINE)
         assert api.view.keys(Machine) == (["a", "c"] if early else ["a"])
         (problem,) = api.problems()
         assert problem.startswith("cannot read test-machines 'b': ")
@@ -104,7 +105,7 @@ async def test_health_names_records_whose_targets_are_not_there() -> None:
             "6 more records refer to records that cannot be found",
         ]
         memory.write([Put("test-sites", "x", b'{"$v":1,"id":"x","name":"x"}')])
-        assert await api.shows(memory.revision, 20)
+        assert await api.shows(memory.revision, DEADLINE)
         assert api.problems() == []
 
 

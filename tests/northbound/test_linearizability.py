@@ -15,6 +15,7 @@ import pytest
 
 import etcd_server
 from cutting_proxy import CuttingProxy
+from deadline import DEADLINE
 from holdfast.agent.northbound.api import NbApi
 from holdfast.agent.northbound.drivers.etcd import EtcdDriver
 from holdfast.agent.northbound.drivers.etcd_connection import Access
@@ -144,7 +145,7 @@ class Trial:
     async def progress(self) -> None:
         """Wait until more operations have succeeded."""
         wanted = self._succeeded() + PROGRESS
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(DEADLINE):
             while self._succeeded() < wanted:
                 await asyncio.sleep(0.01)
 

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 import mosquitto
+from deadline import DEADLINE
 from holdfast.agent.northbound.errors import Unavailable
 from holdfast.agent.northbound.pubsub import mqtt, mqtt_session
 from holdfast.agent.northbound.pubsub.base import Message, MessageRefused, PubSub
@@ -20,7 +21,6 @@ from holdfast.agent.northbound.pubsub.mqtt import MqttPubSub
 from holdfast.agent.northbound.pubsub.mqtt_session import Broker
 
 pytestmark = pytest.mark.skipif(not mosquitto.installed(), reason="mosquitto is not installed")
-PATIENCE = 20.0
 
 
 def connection(port: int, identifier: str = "", **options: Message) -> MqttPubSub:
@@ -33,7 +33,7 @@ async def until(pubsub: PubSub, condition: Callable[[], object]) -> None:
     """Wait until a condition holds, which is looked at whenever the connection or its trouble changes."""
     changed = asyncio.Event()
     pubsub.listen = changed.set
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(DEADLINE):
         while not condition():
             await changed.wait()
             changed.clear()
@@ -105,7 +105,7 @@ async def test_a_refused_message_is_told_and_others_are_delivered(tmp_path: Path
     (tmp_path / "acl").chmod(0o644)
     with mosquitto.Mosquitto(("allow_anonymous true", f"acl_file {tmp_path}/acl")) as broker:
         async with connection(broker.port) as pubsub:
-            await asyncio.wait_for(pubsub.connected.wait(), PATIENCE)
+            await asyncio.wait_for(pubsub.connected.wait(), DEADLINE)
             with pytest.raises(MessageRefused, match="the broker refuses messages to bad/x: Not authorized"):
                 await pubsub.publish(Message("bad/x", b""))
             await pubsub.publish(Message("good/x", b""))
@@ -116,7 +116,7 @@ async def test_a_message_that_is_larger_than_the_broker_takes_is_not_sent():
     """It would end the connection each time."""
     with mosquitto.Mosquitto(("allow_anonymous true", "max_packet_size 2000")) as broker:
         async with connection(broker.port) as pubsub:
-            await asyncio.wait_for(pubsub.connected.wait(), PATIENCE)
+            await asyncio.wait_for(pubsub.connected.wait(), DEADLINE)
             assert 1900 < pubsub.room < 2000
             await pubsub.publish(Message("a", b"x" * (pubsub.room - 1)))
             with pytest.raises(MessageRefused, match=f"cannot publish {pubsub.room + 1} bytes to a"):
@@ -128,8 +128,8 @@ async def test_many_messages_at_once_respect_what_the_broker_takes_at_once():
     """A broker ends the connection of a client that has too many messages without acknowledgement."""
     with mosquitto.Mosquitto(("allow_anonymous true", "max_inflight_messages 2")) as broker:
         async with connection(broker.port) as pubsub:
-            await asyncio.wait_for(pubsub.connected.wait(), PATIENCE)
-            async with asyncio.timeout(PATIENCE):
+            await asyncio.wait_for(pubsub.connected.wait(), DEADLINE)
+            async with asyncio.timeout(DEADLINE):
                 await asyncio.gather(*(pubsub.publish(Message("a", b"x")) for _ in range(300)))
 
 
@@ -138,7 +138,7 @@ async def test_a_broker_that_hangs_is_left_and_found_again(monkeypatch):
     monkeypatch.setattr(mqtt_session, "ACKNOWLEDGED", 0.3)
     with mosquitto.Mosquitto() as broker:
         async with connection(broker.port) as pubsub:
-            await asyncio.wait_for(pubsub.connected.wait(), PATIENCE)
+            await asyncio.wait_for(pubsub.connected.wait(), DEADLINE)
             broker.pause()
             with pytest.raises(Unavailable) as raised:
                 await pubsub.publish(Message("a", b"x"))
@@ -155,7 +155,7 @@ async def test_a_slow_broker_keeps_its_connection(monkeypatch):
     monkeypatch.setattr(mqtt_session, "ACKNOWLEDGED", 0.5)
     with mosquitto.Mosquitto(("allow_anonymous true", "max_inflight_messages 1")) as broker:
         async with slowed(broker.port, 0.1) as port, connection(port) as pubsub:
-            await asyncio.wait_for(pubsub.connected.wait(), PATIENCE)
+            await asyncio.wait_for(pubsub.connected.wait(), DEADLINE)
             began = asyncio.get_running_loop().time()
             await asyncio.gather(*(pubsub.publish(Message("a", b"x")) for _ in range(10)))
             assert asyncio.get_running_loop().time() - began > 0.5
@@ -202,7 +202,7 @@ async def either(first: PubSub, second: PubSub, text: str) -> PubSub:
     """Return the connection that tells this text first."""
     changed = asyncio.Event()
     first.listen = second.listen = changed.set
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(DEADLINE):
         while True:
             for each in (first, second):
                 if text in each.trouble and not each.connected.is_set():
@@ -215,7 +215,7 @@ async def test_a_broker_that_dies_is_told(monkeypatch):
     """It gave no reason."""
     with mosquitto.Mosquitto() as broker:
         async with connection(broker.port) as pubsub:
-            await asyncio.wait_for(pubsub.connected.wait(), PATIENCE)
+            await asyncio.wait_for(pubsub.connected.wait(), DEADLINE)
             broker.kill()
             await until(pubsub, lambda: pubsub.trouble)
             assert pubsub.trouble == f"the broker mqtt://127.0.0.1:{broker.port}: the connection was lost"
@@ -242,9 +242,9 @@ async def test_a_connection_that_is_lost_often_stays_in_doubt_until_it_lasts(mon
 async def test_a_connection_ends_at_once_while_the_broker_hangs(monkeypatch):
     """The agent's stop does not wait for it, neither before nor after it is connected."""
     with mosquitto.Mosquitto() as broker:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(DEADLINE / 3):
             async with connection(broker.port, will=Message("a", b"gone")) as pubsub:
-                await asyncio.wait_for(pubsub.connected.wait(), PATIENCE)
+                await asyncio.wait_for(pubsub.connected.wait(), DEADLINE)
                 broker.pause()
             async with connection(broker.port):
                 await asyncio.sleep(0)
@@ -258,7 +258,7 @@ async def test_a_connection_that_is_made_too_late_is_closed(monkeypatch):
 
     def slow(*arguments: object, **options: object) -> socket.socket:
         begun.set()
-        go_on.wait(PATIENCE)
+        go_on.wait(DEADLINE)
         try:
             return connect(*arguments, **options)
         finally:
@@ -267,10 +267,10 @@ async def test_a_connection_that_is_made_too_late_is_closed(monkeypatch):
     with mosquitto.Mosquitto() as broker:
         monkeypatch.setattr(socket, "create_connection", slow)
         async with connection(broker.port):
-            await asyncio.to_thread(begun.wait, PATIENCE)
+            await asyncio.to_thread(begun.wait, DEADLINE)
         go_on.set()
-        await asyncio.to_thread(ended.wait, PATIENCE)
-        async with asyncio.timeout(PATIENCE):
+        await asyncio.to_thread(ended.wait, DEADLINE)
+        async with asyncio.timeout(DEADLINE):
             while ours(broker.port):
                 await asyncio.sleep(0.01)
 

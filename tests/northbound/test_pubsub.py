@@ -15,6 +15,7 @@ import pytest
 
 import mosquitto
 from certificates import make_certificates
+from deadline import DEADLINE
 from holdfast.agent.northbound.errors import Invalid, Unavailable
 from holdfast.agent.northbound.pubsub.base import Message, PubSub
 from holdfast.agent.northbound.pubsub.local import BACKLOG, LocalPubSub
@@ -60,7 +61,7 @@ async def listening(pubsub: PubSub, pattern: str) -> AsyncIterator[asyncio.Queue
 
 async def subscribed(pubsub: PubSub, queue: asyncio.Queue[Message], topic: str) -> None:
     """Publish until a message comes back, then forget all that came."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while True:
             with suppress(Unavailable):
                 await pubsub.publish(Message(topic, b"ready?"))
@@ -68,7 +69,7 @@ async def subscribed(pubsub: PubSub, queue: asyncio.Queue[Message], topic: str) 
                 await asyncio.wait_for(queue.get(), 0.1)
                 break
     await pubsub.publish(Message(topic, b"last"))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while (await queue.get()).payload != b"last":
             pass
 
@@ -76,22 +77,22 @@ async def subscribed(pubsub: PubSub, queue: asyncio.Queue[Message], topic: str) 
 async def test_messages_reach_those_whose_pattern_covers_their_topic(connect: Callable[[], PubSub]) -> None:
     """Payloads are bytes; other topics are not delivered."""
     async with connect() as pubsub:  # type: ignore[attr-defined]
-        await asyncio.wait_for(pubsub.connected.wait(), 20)
+        await asyncio.wait_for(pubsub.connected.wait(), DEADLINE)
         async with listening(pubsub, "a/+/c") as queue:
             await subscribed(pubsub, queue, "a/x/c")
             await pubsub.publish(Message("a/b/d", b"no"))
             await pubsub.publish(Message("a/b/c", b"\x00\xff"))
-            assert await asyncio.wait_for(queue.get(), 20) == Message("a/b/c", b"\x00\xff")
+            assert await asyncio.wait_for(queue.get(), DEADLINE) == Message("a/b/c", b"\x00\xff")
 
 
 async def test_a_retained_message_waits_for_subscribers(connect: Callable[[], PubSub]) -> None:
     """The last one only; an empty one removes it."""
     async with connect() as pubsub:  # type: ignore[attr-defined]
-        await asyncio.wait_for(pubsub.connected.wait(), 20)
+        await asyncio.wait_for(pubsub.connected.wait(), DEADLINE)
         await pubsub.publish(Message("r/1", b"old", retain=True))
         await pubsub.publish(Message("r/1", b"new", retain=True))
         async with listening(pubsub, "r/#") as queue:
-            assert (await asyncio.wait_for(queue.get(), 20)).payload == b"new"
+            assert (await asyncio.wait_for(queue.get(), DEADLINE)).payload == b"new"
         await pubsub.publish(Message("r/1", b"", retain=True))
 
 
@@ -129,7 +130,7 @@ async def test_a_message_that_comes_while_retained_ones_are_read_is_not_lost() -
         messages = pubsub.subscribe("a")
         assert (await anext(messages)).payload == b"retained"
         await pubsub.publish(Message("a", b"next"))
-        assert (await asyncio.wait_for(anext(messages), 5)).payload == b"next"
+        assert (await asyncio.wait_for(anext(messages), DEADLINE)).payload == b"next"
 
 
 async def test_a_slow_subscriber_loses_the_oldest_messages() -> None:
@@ -148,7 +149,7 @@ async def test_a_connection_that_was_not_made_says_why() -> None:
     async with MqttPubSub(lambda: Broker("127.0.0.1", 1)) as pubsub:
         with pytest.raises(Unavailable):
             await pubsub.publish(Message("a", b""))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             while not pubsub.trouble:
                 await asyncio.sleep(0.01)
         with pytest.raises(Unavailable, match=r"the broker mqtt://127\.0\.0\.1:1: Connection refused"):
@@ -161,18 +162,18 @@ async def test_the_connection_comes_back_with_its_birth_and_its_subscriptions() 
     with mosquitto.Mosquitto() as own:
         birth = Message("here/host", b"online", retain=True)
         async with MqttPubSub(lambda: Broker("127.0.0.1", own.port), birth=birth) as pubsub:
-            await asyncio.wait_for(pubsub.connected.wait(), 20)
+            await asyncio.wait_for(pubsub.connected.wait(), DEADLINE)
             async with listening(pubsub, "#") as queue:
                 await subscribed(pubsub, queue, "a")
                 own.kill()
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(DEADLINE):
                     while pubsub.connected.is_set():
                         await asyncio.sleep(0.01)
                 own.start()
-                await asyncio.wait_for(pubsub.connected.wait(), 20)
+                await asyncio.wait_for(pubsub.connected.wait(), DEADLINE)
                 await subscribed(pubsub, queue, "a")
             async with listening(pubsub, "here/+") as queue:
-                assert (await asyncio.wait_for(queue.get(), 20)).payload == b"online"
+                assert (await asyncio.wait_for(queue.get(), DEADLINE)).payload == b"online"
 
 
 @needs_mosquitto
@@ -191,14 +192,14 @@ asyncio.run(main())
     async with MqttPubSub(lambda: Broker("127.0.0.1", broker.port)) as watcher, listening(watcher, "p/+") as queue:
         with subprocess.Popen([sys.executable, "-c", code]) as process:  # noqa: ASYNC220 - it starts at once
             try:
-                assert await asyncio.wait_for(queue.get(), 60) == Message("p/killed", b"online")
+                assert await asyncio.wait_for(queue.get(), DEADLINE) == Message("p/killed", b"online")
             finally:
                 process.send_signal(signal.SIGKILL)
-        assert await asyncio.wait_for(queue.get(), 60) == Message("p/killed", b"offline")
+        assert await asyncio.wait_for(queue.get(), DEADLINE) == Message("p/killed", b"offline")
         will = Message("p/ended", b"offline", retain=True)
         async with MqttPubSub(lambda: Broker("127.0.0.1", broker.port), will=will) as ended:
-            await asyncio.wait_for(ended.connected.wait(), 20)
-        assert await asyncio.wait_for(queue.get(), 20) == Message("p/ended", b"offline")
+            await asyncio.wait_for(ended.connected.wait(), DEADLINE)
+        assert await asyncio.wait_for(queue.get(), DEADLINE) == Message("p/ended", b"offline")
 
 
 @needs_mosquitto
@@ -213,11 +214,11 @@ async def test_tls_and_a_password(tmp_path: Path) -> None:
         async with MqttPubSub(
             lambda: Broker("127.0.0.1", own.port, user="agent", password="secret", tls=good)
         ) as pubsub:
-            await asyncio.wait_for(pubsub.connected.wait(), 20)
+            await asyncio.wait_for(pubsub.connected.wait(), DEADLINE)
             await pubsub.publish(Message("a", b"x"))
         for password, context, why in (("wrong", good, "(?i)authori"), ("secret", other, "(?i)certificate")):
             broker = Broker("127.0.0.1", own.port, user="agent", password=password, tls=context)
-            async with MqttPubSub(lambda broker=broker: broker) as pubsub, asyncio.timeout(20):
+            async with MqttPubSub(lambda broker=broker: broker) as pubsub, asyncio.timeout(DEADLINE):
                 while not pubsub.trouble:
                     await asyncio.sleep(0.01)
                 with pytest.raises(Unavailable, match=why):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast import __version__
 from holdfast.agent.cli.pages import PAGES
 from holdfast.agent.version import RECORD, commit, version
@@ -29,7 +30,13 @@ def call(*argv: object, cwd: Path, **variables: str) -> str:
     """Run a command, and return its output."""
     plain = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [*map(str, argv)], cwd=cwd, env={**plain, **variables}, capture_output=True, text=True, timeout=60, check=False
+        [*map(str, argv)],
+        cwd=cwd,
+        env={**plain, **variables},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
     )
     assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -127,7 +134,7 @@ def test_an_installed_agent_repairs_drift(installed: Path, tmp_path: Path) -> No
         assert motd.read_text() == "hello\n"
     finally:
         agent.terminate()
-        agent.communicate(timeout=30)
+        agent.communicate(timeout=DEADLINE)
     assert agent.returncode == 0
 
 

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,8 @@ from holdfast_process import Agent, Tree
 from mqtt_listener import Listener
 
 SECRET = "hunter22-and-more"
-PATIENCE = 9.0
-"""Seconds for what takes milliseconds: the machine may be busy. A broker that hangs is given up after 30."""
+AT_ONCE = 20.0
+"""Seconds for what takes milliseconds, because the machine may be busy. A broker that hangs is given up after 30."""
 
 
 @pytest.fixture
@@ -54,12 +55,13 @@ def test_an_agent_that_was_killed_is_offline_and_goes_on_where_it_was(tree, own_
     with_broker(tree, own_broker.port)
     with Listener(own_broker.port) as heard, Agent(tree) as agent:
         heard.wait(lambda: heard.of("gap"))
+        agent.wait(lambda: number_of(tree, "published") == 1, "the acknowledgement of the beginning")
         since = len(agent.log)
         own_broker.kill()
         (tree.host / "motd").write_text("drifted")
         agent.wait_log("repaired", since)
         agent.wait(lambda: "mqtt-unavailable" in {each["code"] for each in tree.json("status")["health"]}, "health")
-        agent.wait(lambda: number_of_changes(tree) == 2, "the record, which is written within a second")
+        agent.wait(lambda: number_of(tree, "changes") >= 2, "the record, which is written within a second")
         agent.signal(signal.SIGKILL)
         agent.process.wait()
     own_broker.start()
@@ -67,10 +69,15 @@ def test_an_agent_that_was_killed_is_offline_and_goes_on_where_it_was(tree, own_
         heard.wait(lambda: [each for each in heard.of("changes") if each["record"]["origin"] == "drift"])
 
 
-def number_of_changes(tree: Tree) -> int:
-    """Return the number of changes in the database."""
+def conditions(heard: Listener) -> list[dict[str, Any]]:
+    """Return all conditions of the messages that list them."""
+    return [each for told in heard.of("conditions") for each in told["conditions"]]
+
+
+def number_of(tree: Tree, table: str) -> int:
+    """Return the number of rows of a table in the database."""
     with contextlib.closing(sqlite3.connect(f"file:{tree.root}/state/records.db?mode=ro", uri=True)) as db:
-        return db.execute("select count(*) from rows where tbl = 'changes'").fetchone()[0]
+        return db.execute("select count(*) from rows where tbl = ?", (table,)).fetchone()[0]
 
 
 def test_a_broker_that_hangs_delays_no_repair(tree, own_broker):
@@ -84,10 +91,10 @@ def test_a_broker_that_hangs_delays_no_repair(tree, own_broker):
             began = time.monotonic()
             (tree.host / "motd").write_text(f"drifted {text}")
             agent.wait_log("repaired", since)
-            assert time.monotonic() - began < PATIENCE
+            assert time.monotonic() - began < AT_ONCE
         began = time.monotonic()
         agent.stop()
-        assert time.monotonic() - began < PATIENCE
+        assert time.monotonic() - began < AT_ONCE
         own_broker.resume()
 
 
@@ -111,7 +118,7 @@ def test_states_that_are_broken_from_the_start_are_told(tree, own_broker):
     tree.sls("broken", "a:\n  file.nonsense: []\n")
     with Listener(own_broker.port) as heard, Agent(tree):
         heard.wait(lambda: heard.of("presence"))
-        heard.wait(lambda: [each for each in heard.of("conditions/changed") if each["record"]["id"] == "states-broken"])
+        heard.wait(lambda: any(each["id"] == "states-broken" for each in conditions(heard)))
 
 
 def test_no_secret_leaves_the_host(tree, own_broker, tmp_path):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import mosquitto
+from deadline import DEADLINE
 from holdfast.agent.publishing import publisher, session
 from holdfast.agent.publishing.publishing import GAP, UNAVAILABLE
 from holdfast.agent.records.models import Note, Published
@@ -101,8 +102,8 @@ async def test_a_disk_that_hangs_does_not_hold_up_the_stop(desk, broker, prefix,
 
         monkeypatch.setattr(await desk.records.api(), "update", hang)
         await change(desk)
-        await asyncio.wait_for(hanging.wait(), 30)
-        until = asyncio.get_running_loop().time() + 5
+        await asyncio.wait_for(hanging.wait(), DEADLINE)
+        until = asyncio.get_running_loop().time() + DEADLINE
     assert asyncio.get_running_loop().time() < until
 
 
@@ -229,7 +230,7 @@ async def test_a_position_that_was_lost_is_written_again(desk, broker, prefix, h
         await (await desk.records.api()).delete(Published(id=publisher.ID))
         await change(desk)
         await heard.until(lambda: heard.of("changes"))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             while await (await desk.records.api()).get(Published, publisher.ID) is None:
                 await asyncio.sleep(0.01)
         await caught_up(desk)

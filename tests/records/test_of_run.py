@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.engine.model.events import Notice, PassStarted, Ran
 from holdfast.agent.northbound.drivers.sqlite import SqliteDriver
 from holdfast.agent.records import of_run
@@ -178,7 +179,7 @@ def test_what_was_changed_before_a_kill_is_recorded(tree: Tree) -> None:
     """Takes over a second: a run is killed while a command runs; its pass has no end."""
     tree.sls("slow", "sleep 60:\n  cmd.run: []\n")
     run = subprocess.Popen([*COMMAND, "apply", "--config", str(tree.config)], env=environment())
-    until = time.monotonic() + 30
+    until = time.monotonic() + DEADLINE
     while not (tree.root / "state/records.db").exists() or not rows(tree):
         assert time.monotonic() < until
         time.sleep(0.02)

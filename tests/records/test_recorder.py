@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.engine.model.events import PassEnded, PassRecord, PassStarted, Tally
 from holdfast.agent.northbound.drivers.base import DbTransaction, Limits, Put
 from holdfast.agent.northbound.errors import Unavailable
@@ -149,7 +150,7 @@ async def test_what_is_true_is_written_again_after_the_database_was_lost(desk: D
     await desk.written(failure(), outcome("file.managed[y]"))
     desk.records.path.write_bytes(b"garbage" * 10_000)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while not desk.records.driver.renewed:
             await desk.written(outcome("file.managed[z]"))
     api = await desk.written()

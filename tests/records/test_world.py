@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast import Permanent, Temporary
 from holdfast.agent.health import Health
 from holdfast.agent.host.host import LocalHost
@@ -81,7 +82,7 @@ async def told(process: asyncio.subprocess.Process, line: str) -> str:
     assert process.stdin
     assert process.stdout
     process.stdin.write(f"{line}\n".encode())
-    return (await asyncio.wait_for(process.stdout.readline(), 20)).decode().strip()
+    return (await asyncio.wait_for(process.stdout.readline(), DEADLINE)).decode().strip()
 
 
 def as_host(agent: LocalHost, name: str) -> StoredWorld:
@@ -96,7 +97,7 @@ def as_host(agent: LocalHost, name: str) -> StoredWorld:
 
 async def until(watch: AsyncIterator[None]) -> None:
     """Wait for the next item."""
-    await asyncio.wait_for(anext(watch), 10)
+    await asyncio.wait_for(anext(watch), DEADLINE)
 
 
 async def test_strings_are_set_read_and_removed(host: LocalHost, tmp_path: Path) -> None:
@@ -155,15 +156,15 @@ async def test_a_watch_reports_its_own_key_only(host: LocalHost) -> None:
     await world.set_host("names", "web")
     await world.set_string("color", "red")
 
-    await asyncio.wait_for(waiting, 10)
+    await asyncio.wait_for(waiting, DEADLINE)
     assert not also.done()
     again = asyncio.ensure_future(anext(watch))
     await world.set_string("color", "red")
     await world.set_host("addresses", "10.0.0.1")
-    await asyncio.wait_for(also, 10)
+    await asyncio.wait_for(also, DEADLINE)
     assert not again.done()
     await world.set_string("color", None)
-    await asyncio.wait_for(again, 10)
+    await asyncio.wait_for(again, DEADLINE)
 
 
 async def test_a_change_right_after_a_watch_is_armed_is_reported(host: LocalHost) -> None:

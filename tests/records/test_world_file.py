@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast import Permanent, Temporary
 from holdfast.agent.host.host import LocalHost
 from holdfast.agent.records import world_file
@@ -119,9 +120,9 @@ async def test_waiting_for_a_lock_ends(host: LocalHost, tmp_path: Path, monkeypa
     with (tmp_path / "world.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         reading = asyncio.ensure_future(host.world.string("color"))
-        assert await asyncio.wait_for(host.blocking(int, "5"), 10) == 5
+        assert await asyncio.wait_for(host.blocking(int, "5"), DEADLINE) == 5
         with pytest.raises(Temporary, match="holds its lock"):
-            await asyncio.wait_for(reading, 10)
+            await asyncio.wait_for(reading, DEADLINE)
 
     assert await host.world.string("color") == "red"
 

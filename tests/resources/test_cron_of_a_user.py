@@ -12,7 +12,6 @@ from holdfast.resources.testing import FakeContext
 MANY = 1 << 18
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     ("text", "jobs", "variables"),
     [

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.host import files
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.host import LocalHost
@@ -106,7 +107,7 @@ def in_namespace(
     """Return what some calls say in a process that has mounted something at `top`."""
     script = textwrap.dedent(NAMESPACE.format(calls=repr(calls), durable=durable))
     command = ["unshare", "-Urm", "sh", "-c", f'{mount} && exec "$@"', "sh", sys.executable, "-", str(top)]
-    done = subprocess.run(command, input=script, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, input=script, capture_output=True, text=True, check=False, timeout=DEADLINE)
     if done.returncode != 0 and "unshare" in done.stderr:
         pytest.skip("no user namespaces here")
     assert done.stderr == ""

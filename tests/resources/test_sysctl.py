@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from pydantic import ValidationError
 
+from deadline import DEADLINE
 from holdfast.resources.context import Report
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds import sysctl
@@ -81,7 +82,7 @@ async def test_a_change_that_no_event_tells_of_is_seen_by_a_look(kernel, ctx, mo
     later = asyncio.ensure_future(anext(watch))
     (kernel / "net/ipv4/tcp_rmem").write_text("1 1 1\n")
 
-    await asyncio.wait_for(later, 5)
+    await asyncio.wait_for(later, DEADLINE)
     await watch.aclose()
 
 

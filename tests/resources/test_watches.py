@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.resources.watches import ProcessEnds, either
 
 
@@ -127,7 +128,7 @@ async def test_the_end_of_a_process_is_reported_once():
             await anext(events)
             ends.follow({process.pid})
             process.kill()
-            await asyncio.wait_for(anext(events), 10)
+            await asyncio.wait_for(anext(events), DEADLINE)
 
             ends.follow({process.pid})
 
@@ -145,7 +146,7 @@ async def test_a_process_that_has_already_ended_is_reported():
 
             ends.follow({gone.pid})
 
-            await asyncio.wait_for(anext(events), 10)
+            await asyncio.wait_for(anext(events), DEADLINE)
 
 
 async def test_processes_that_are_followed_no_more_are_closed():

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.serve import openapi
 from serving import Serving
 
@@ -85,7 +86,7 @@ def examine(operation: Any, mode: str, examples: int, statuses: set[int]) -> Non
     @given(case=operation.as_strategy(generation_mode=GenerationMode[mode]))
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     def run(case: Any) -> None:
-        response = case.call(base_url="http://holdfast.invalid", timeout=30)
+        response = case.call(base_url="http://holdfast.invalid", timeout=DEADLINE)
         statuses.add(response.status_code)
         case.validate_response(response)
 

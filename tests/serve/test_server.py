@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.serve.conftest import Site
 
+from deadline import DEADLINE
 from holdfast.agent.serve import server as module
 from holdfast_process import COMMAND, environment, holdfast, in_process
 from serving import Serving, answer
@@ -303,7 +304,7 @@ def test_no_http_is_loaded_by_an_agent(site: Site) -> None:
         "print(*(name for name in sys.modules if '.serve.' in name or name in ('http.client', 'http.server')))"
     )
     done = subprocess.run(
-        [COMMAND[0], "-c", code], env=environment(), capture_output=True, text=True, timeout=60, check=True
+        [COMMAND[0], "-c", code], env=environment(), capture_output=True, text=True, timeout=DEADLINE, check=True
     )
 
     assert done.stdout.strip() == ""

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from deadline import DEADLINE
 from engine_bench import Bench, State, state
 from fake_machine import Machine
 from holdfast.agent.engine.deliver.journal import Journal
@@ -45,5 +46,5 @@ class Commands(Bench):
 
     async def ran(self, times: int) -> None:
         """Wait until so many runs have been reported."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE):
             await self.until(lambda _: len([each for each in self.outcomes("x") if each.ran]) >= times)

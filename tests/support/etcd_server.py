@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-PATIENCE = 30.0
-"""Seconds in which a member must begin to listen."""
+from deadline import DEADLINE
+
 SHARED = Path("/dev/shm")
 
 
@@ -70,10 +70,10 @@ class Member:
 
     def wait(self) -> None:
         """Wait until it accepts connections."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + DEADLINE
         while True:
             try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                socket.create_connection(("127.0.0.1", self.port), timeout=DEADLINE).close()
             except OSError:
                 if time.monotonic() > until or (self._process and self._process.poll() is not None):
                     raise RuntimeError(Path(f"{self._directory}.log").read_text()[-2000:]) from None
@@ -85,7 +85,7 @@ class Member:
         """Return what it says of itself; nothing if it does not answer."""
         request = urllib.request.Request(f"http://{self.endpoint}/v3/maintenance/status", b"{}")
         try:
-            with urllib.request.urlopen(request, timeout=1) as answer:
+            with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
                 return dict(json.load(answer))
         except OSError:
             return {}
@@ -136,7 +136,7 @@ class Cluster:
 
     def leader(self) -> Member:
         """Return the member that the others follow; blocks until there is one."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + DEADLINE
         while time.monotonic() < until:
             for member in self.members:
                 if (status := member.status()) and status["header"]["member_id"] == status.get("leader"):

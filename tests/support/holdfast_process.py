@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from unittest import mock
 
+from deadline import DEADLINE
 from holdfast.agent.cli.main import main
 
 SRC = Path(__file__).parents[2] / "src"
@@ -25,10 +26,6 @@ def environment():
         if name not in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "JOURNAL_STREAM")
     }
     return {**kept, "PYTHONPATH": str(SRC), "NO_COLOR": "1"}
-
-
-DEADLINE = 60
-"""Seconds until a wait for a process fails: many times what the process takes on a busy machine."""
 
 
 def holdfast(*words, check=None, timeout=DEADLINE, **options):

@@ -13,11 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from deadline import DEADLINE
 from etcd_server import free_port
 
 PROGRAM = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
-PATIENCE = 30.0
-"""Seconds in which it must begin to listen."""
 
 
 def installed() -> bool:
@@ -56,10 +55,10 @@ class Mosquitto:
         """Start it and wait until it accepts connections."""
         with (self._directory / "log").open("ab") as log:
             self._process = subprocess.Popen([PROGRAM, "-c", self._directory / "conf"], stdout=log, stderr=log)
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + DEADLINE
         while True:
             try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                socket.create_connection(("127.0.0.1", self.port), timeout=DEADLINE).close()
             except OSError:
                 if time.monotonic() > until or self._process.poll() is not None:
                     raise RuntimeError((self._directory / "log").read_text()[-2000:]) from None

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, Self
 from paho.mqtt.client import Client, MQTTMessage, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 
-PATIENCE = 30.0
-"""Seconds until a wait fails."""
+from deadline import DEADLINE
 
 
 class Heard(NamedTuple):
@@ -46,7 +45,7 @@ class Listener:
         """Connect, and subscribe."""
         self._client.connect("127.0.0.1", self._port)
         self._client.loop_start()
-        assert self._subscribed.wait(PATIENCE)
+        assert self._subscribed.wait(DEADLINE)
         return self
 
     def __exit__(
@@ -66,7 +65,7 @@ class Listener:
 
     def wait(self, condition: Callable[[], Any], what: str = "a message") -> Any:
         """Wait until the condition holds; return its value."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + DEADLINE
         while not (found := condition()):
             assert time.monotonic() < until, f"waited in vain for {what}: {self.heard}"
             time.sleep(0.01)
@@ -79,7 +78,7 @@ class Listener:
 
 async def until(condition: Callable[[], Any], what: Callable[[], str] = lambda: "a condition") -> Any:
     """Wait until the condition holds; return its value."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + DEADLINE
     while not (found := condition()):
         assert time.monotonic() < end, f"waited in vain for {what()}"
         await asyncio.sleep(0.01)

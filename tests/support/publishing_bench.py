@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from deadline import DEADLINE
 from holdfast.agent.health import HealthCondition
 from holdfast.agent.publishing.mqtt_settings import MqttSettings
 from holdfast.agent.publishing.publisher import ID
@@ -55,10 +56,17 @@ async def position(desk: Desk) -> Published:
     return found
 
 
+async def begun(desk: Desk) -> None:
+    """Wait until the first message is acknowledged, and this is noted: from then on nothing is lost."""
+    async with asyncio.timeout(DEADLINE):
+        while await (await desk.records.api()).get(Published, ID) is None:
+            await asyncio.sleep(0.01)
+
+
 async def caught_up(desk: Desk) -> None:
     """Wait until all changes are acknowledged, and this is noted."""
     last = max(row.revision for row in await desk.records.driver.scan(Change.table, limit=100_000))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         api = await desk.records.api()
         while (found := await api.get(Published, ID)) is None or found.revision < last:
             await asyncio.sleep(0.01)

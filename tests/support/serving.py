@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast_process import COMMAND, DEADLINE, Running
+from deadline import DEADLINE
+from holdfast_process import COMMAND, Running
 from strangers import UID
 
 BECOMING = f"""

@@ -8,15 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 30.0
-"""Seconds to wait for an answer."""
+from deadline import DEADLINE
 
 
 def connected(path: Path) -> socket.socket:
     """Return a connection to a socket."""
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(str(path))  # waits until the server has room; with a timeout it would not
-    connection.settimeout(PATIENCE)
+    connection.settimeout(DEADLINE)
     return connection
 
 

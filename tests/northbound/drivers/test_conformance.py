@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.northbound.drivers.base import (
     ConditionFailed,
     DbTransaction,
@@ -71,7 +72,7 @@ class Watcher:
 
     async def until(self, holds: Callable[[], object]) -> None:
         """Wait for something that the batches show."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             while not holds():
                 if self.task.done():
                     self.task.result()
@@ -104,7 +105,7 @@ async def read_on(watch: AsyncIterator[WatchBatch]) -> None:
 
 async def until(holds: Callable[[], Awaitable[object]]) -> None:
     """Wait for something that no watch shows."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while not await holds():
             await asyncio.sleep(0.01)
 
@@ -350,7 +351,7 @@ async def test_a_watch_of_forgotten_changes_is_refused(driver: Driver) -> None:
     await driver.compact(late)
     await driver.compact(middle)  # nothing is remembered again
     with pytest.raises(Compacted, match=f"the changes since revision {early} are no longer kept") as raised:
-        async with asyncio.timeout(30), watching(driver, early) as watcher:
+        async with asyncio.timeout(DEADLINE), watching(driver, early) as watcher:
             await watcher.task
     assert (raised.value.after, raised.value.kept) == (early, late - 1)
     async with watching(driver, raised.value.kept) as watcher:
@@ -364,7 +365,7 @@ async def test_a_watch_from_a_revision_of_another_database_is_refused(database: 
     driver = await database.driver()
     revision = await put(driver, "a")
     with pytest.raises(Compacted):
-        await asyncio.wait_for(read_on(driver.watch(revision + 1_000_000)), 30)
+        await asyncio.wait_for(read_on(driver.watch(revision + 1_000_000)), DEADLINE)
 
 
 async def test_close_ends_all_watches(driver: Driver) -> None:
@@ -376,7 +377,7 @@ async def test_close_ends_all_watches(driver: Driver) -> None:
     async with watching(driver, after) as one, watching(driver, after) as other:
         await one.until(lambda: one.told)
         await driver.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE):
             await asyncio.gather(one.task, other.task)
             assert [batch async for batch in in_the_middle if batch.revision > after + 1] == []
 
@@ -406,7 +407,7 @@ async def test_a_watch_that_is_not_read_holds_up_nothing(driver: Driver) -> None
             await put(driver, str(number), bytes(1000))
         await fast.until(lambda: len(fast.told) == 50)
     seen: list[str] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         while len(seen) < 50:
             seen += [change.id for change in (await anext(slow)).changes]
     assert seen == [*map(str, range(50))]

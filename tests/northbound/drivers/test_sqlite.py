@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.northbound.api import NbApi
 from holdfast.agent.northbound.drivers import sqlite, sqlite_file, sqlite_groups, sqlite_lock, sqlite_tables
 from holdfast.agent.northbound.drivers.base import (
@@ -81,7 +82,7 @@ async def keys(driver: Driver) -> list[str]:
 
 async def until(holds: Callable[[], object]) -> None:
     """Wait for something that nobody announces."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while not holds():
             await asyncio.sleep(0.01)
 
@@ -206,7 +207,7 @@ async def test_a_disk_that_does_not_answer(opened, path, monkeypatch):
     answers, write = threading.Event(), driver._file.write
 
     def hangs(calls):
-        answers.wait(20)
+        answers.wait(DEADLINE)
         return write(calls)
 
     monkeypatch.setattr(driver._file, "write", hangs)
@@ -267,7 +268,7 @@ async def test_an_agent_is_woken_whose_directory_has_a_long_name(opened, tmp_pat
     watch = aiter(agent.watch(0))
     await anext(watch)
     await put(beside, "a")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         assert [change.id for change in (await anext(watch)).changes] == ["a"]
 
 
@@ -277,7 +278,7 @@ async def test_other_processes_wake_the_agent(opened, path, monkeypatch):
     agent, beside = await opened(path), await opened(path, agent=False)
     watch = aiter(agent.watch(0))
     await anext(watch)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         for key in "abc":
             await put(beside, key)
             assert [change.id for change in (await anext(watch)).changes] == [key]
@@ -310,7 +311,7 @@ async def test_the_rows_of_a_process_that_died_disappear_with_its_lease(opened, 
     watch = aiter(agent.watch(revision))
     await anext(watch)
     await beside.close()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         assert [(change.id, change.row) for change in (await anext(watch)).changes] == [("a", None)]
 
 
@@ -537,7 +538,7 @@ async def test_a_file_that_is_damaged_while_it_is_open_is_set_aside(opened, path
     assert "its records were lost" in driver.renewed
     assert (await driver.read()).revision > revision
     with pytest.raises(Compacted):
-        await asyncio.wait_for(read_on(watch), 20)
+        await asyncio.wait_for(read_on(watch), DEADLINE)
     assert later
     await put(driver, "z")
     assert "z" in await keys(driver)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import northbound_writer
+from deadline import DEADLINE
 from extent import sample
 from holdfast.agent.northbound.drivers.sqlite import SqliteDriver
 
@@ -28,7 +29,7 @@ def run(directory: Path, *options: str) -> tuple[list[str], str]:
     done = subprocess.run(
         ["strace", "-f", "-qq", "-o", trace, "-e", f"trace={STEPS}", *options,
          sys.executable, northbound_writer.__file__, path],
-        capture_output=True, text=True, check=False, env=environment, timeout=60,
+        capture_output=True, text=True, check=False, env=environment, timeout=DEADLINE,
     )  # fmt: skip
     said = done.stdout.split()
     assert "Traceback" not in done.stderr, done.stderr
