@@ -35,7 +35,8 @@ def accepts(
     """Declare which values a validator accepts; without types, those of the argument's own type."""
 
     def mark(function: Function) -> Function:
-        function._accepted = Accepted(types or (VALUE,), pattern, choices, numbers)  # type: ignore[attr-defined] # noqa: SLF001 - a mark
+        accepted = Accepted(types or (VALUE,), pattern, choices, numbers)
+        function._accepted = accepted  # type: ignore[attr-defined] # noqa: SLF001 - a mark
         return function
 
     return mark

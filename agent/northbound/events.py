@@ -109,7 +109,7 @@ class EventQueue(Generic[T]):
         """Add an event, if the subscriber wants it."""
         try:
             seen = self.wanted.seen(found)
-        except Exception as error:  # noqa: BLE001 - `where` is the subscriber's code, and only the subscriber hears of it
+        except Exception as error:  # noqa: BLE001 - `where` is the subscriber's code, which alone hears of it
             self._error = error
             self.close()
             return

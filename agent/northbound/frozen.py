@@ -9,7 +9,8 @@ from pydantic import BaseModel
 
 
 def _refuse(self: object, *_: object, **__: object) -> Never:
-    raise TypeError(f"a {type(self).__base__.__name__} of a record cannot change; build a new record")  # type: ignore[union-attr]
+    base = type(self).__base__
+    raise TypeError(f"a {base and base.__name__} of a record cannot change; build a new record")
 
 
 class FrozenDict(dict[Any, Any]):

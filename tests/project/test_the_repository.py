@@ -132,3 +132,17 @@ def test_no_two_tests_of_a_file_have_the_same_name() -> None:
     for path in (ROOT / "tests").rglob("test_*.py"):
         names = re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE)
         assert len(names) == len(set(names)), path
+
+
+def test_no_line_of_code_is_longer_than_120_columns() -> None:
+    """Also no line that ends with a pragma, which ruff leaves out."""
+    files = [file for folder in (*LINKED, "tests", "bench") for file in (ROOT / folder).rglob("*.py")]
+    found = [
+        f"{file}:{number}"
+        for file in files
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > 120
+    ]
+
+    assert files
+    assert found == []

@@ -151,7 +151,8 @@ async def test_kill_9_repeats_what_was_not_noted_and_loses_nothing(desk, own_bro
         new = await change(desk, 3)
         await desk.records.close()
         command = [sys.executable, "-c", KILLED, str(tmp_path), str(own_broker.port)]
-        with subprocess.Popen(command, env={**environment(), "PYTHONPATH": f"{SUPPORT}:src"}) as process:  # noqa: ASYNC220 - it starts at once
+        env = {**environment(), "PYTHONPATH": f"{SUPPORT}:src"}
+        with subprocess.Popen(command, env=env) as process:  # noqa: ASYNC220 - it starts at once
             try:
                 await heard.until(lambda: len(heard.of("changes")) == 3)
             finally:

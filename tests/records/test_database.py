@@ -172,7 +172,8 @@ async def test_a_record_that_exists_is_replaced_only_on_request(site: Site, tmp_
     """Without `--replace`, nothing is imported; a watch then lists everything again."""
     await site.put("hosts", "web1", json.dumps({"$v": 1, "id": "web1", "version": "0"}).encode())
     await site.desk.records.close()
-    lines = [{"table": "hosts", "id": "new", "values": {**HOST["values"], "id": "new"}}, HOST]  # type: ignore[dict-item]
+    values = {**HOST["values"], "id": "new"}  # type: ignore[dict-item]
+    lines = [{"table": "hosts", "id": "new", "values": values}, HOST]
     (tmp_path / "copy").write_text("".join(json.dumps(each) + "\n" for each in lines))
     before = site.content()
     said = site.tree("db", "import", tmp_path / "copy", check=1).stderr

@@ -15,12 +15,15 @@ async def attributed(vertex: Vertex, outcome: Outcome, noticed_at: float | None)
     attributed.
     """
     watcher = vertex.watching.watcher
-    if outcome.cause not in WATCHED or noticed_at is None or watcher is None or isinstance(watcher, asyncio.Task):
-        return outcome
-    if not outcome.changed and outcome.result is not False:
+    if noticed_at is None or watcher is None or isinstance(watcher, asyncio.Task) or not _is_drift(outcome):
         return outcome
     author = await watcher.changed_by(noticed_at)
     if author is None or (outcome.undone and not author.name):  # a process that had ended may have been our own
         return outcome
     author = author.masked(vertex.ctx.redacted)
     return outcome._replace(by=author.without_arguments() if vertex.call.meta.no_log else author)
+
+
+def _is_drift(outcome: Outcome) -> bool:
+    """Return whether a run that followed an event found something to change."""
+    return outcome.cause in WATCHED and (outcome.changed or outcome.result is False)

@@ -44,7 +44,7 @@ class Retirement:
             [vertex.watching.watcher for vertex in leaving if isinstance(vertex.watching.watcher, asyncio.Task)]
         )
         for vertex in leaving:
-            if running := [task for task in (vertex.run.task, vertex.probe.task) if task]:
+            if running := _running(vertex):
                 self._ending[vertex] = asyncio.create_task(_end(running, 0 if self._hurried else patience))
                 self._ending[vertex].add_done_callback(partial(self._over, vertex))
 
@@ -59,9 +59,8 @@ class Retirement:
         """Cancel all runs of leaving vertices at once, also of those that leave later."""
         self._hurried = True
         for vertex in self._ending:
-            for task in (vertex.run.task, vertex.probe.task):
-                if task:
-                    task.cancel()
+            for task in _running(vertex):
+                task.cancel()
 
     async def over(self) -> None:
         """Wait until the runs of all leaving vertices have ended."""
@@ -72,6 +71,11 @@ class Retirement:
         if self._ending.get(vertex) is ended:
             del self._ending[vertex]
         self._owner.left(vertex)
+
+
+def _running(vertex: Vertex) -> list[asyncio.Task[Any]]:
+    """Return the tasks that work for a vertex: a run, a probe, or none."""
+    return [task for task in (vertex.run.task, vertex.probe.task) if task]
 
 
 async def _end(tasks: Iterable[asyncio.Task[Any]], patience: float) -> None:

@@ -194,13 +194,20 @@ class MqttSession(aiomqtt.Client):
             self._end(aiomqtt.MqttError("it closes the connection without an answer"))
         super()._on_disconnect(client, userdata, flags, reason_code, properties)
 
-    def _on_publish(self, client: Any, userdata: Any, mid: int, reason_code: ReasonCode, properties: Any) -> None:  # noqa: ARG002 - as paho calls it
+    def _on_publish(
+        self,
+        client: Any,  # noqa: ARG002 - paho passes it
+        userdata: Any,  # noqa: ARG002 - paho passes it
+        mid: int,
+        reason_code: ReasonCode,
+        properties: Any,  # noqa: ARG002 - paho passes it
+    ) -> None:
         self._answered = self._loop.time()
         answer = self._answers.get(mid)
         if answer and not answer.done():
             answer.set_result(reason_code)
 
-    def _on_socket_register_write(self, client: Any, userdata: Any, sock: Any) -> None:  # noqa: ARG002 - as paho calls it
+    def _on_socket_register_write(self, client: Any, userdata: Any, sock: Any) -> None:  # noqa: ARG002 - paho passes it
         def write() -> None:
             try:
                 client.loop_write()
