@@ -24,7 +24,6 @@ from holdfast.agent.paths import STATE_DIR
 from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import JOURNAL, LOCK, Lock, LockedError, absorb, open_journal, private_directory
 from holdfast.resources.contract import acts
-from holdfast.states.gc_pause import gc_deferred
 from holdfast.states.requisite_kinds import ON_FAILURE, REFRESHING
 
 if TYPE_CHECKING:
@@ -47,10 +46,7 @@ def converge(
     `onlooker`: called with output of commands, see `LocalHost.onlooker`. Raises `KeyboardInterrupt` on SIGINT, SIGTERM
     and SIGHUP, after all running resources have ended.
     """
-    with gc_deferred():
-        return asyncio.run(
-            _converge(settings, compiled, emit, timeout=timeout, whole=whole, only=only, onlooker=onlooker)
-        )
+    return asyncio.run(_converge(settings, compiled, emit, timeout=timeout, whole=whole, only=only, onlooker=onlooker))
 
 
 async def _converge(

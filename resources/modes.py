@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-_CLAUSE = re.compile(r"([ugoa]+)((?:[-+=](?:[ugo]|[rwxst]*))+)")
-_ACTION = re.compile(r"([-+=])([ugo]|[rwxst]*)")
+_CLAUSE = r"([ugoa]+)((?:[-+=](?:[ugo]|[rwxst]*))+)"
+_ACTION = r"([-+=])([ugo]|[rwxst]*)"
 _SHIFT = {"u": 6, "g": 3, "o": 0}
 _BITS = {"r": 4, "w": 2, "x": 1}
 _SPECIAL = {("u", "s"): 0o4000, ("g", "s"): 0o2000, ("o", "t"): 0o1000}
@@ -20,12 +20,12 @@ def symbolic(text: str) -> int:
     """
     known: dict[str, int] = {}
     for clause in text.split(","):
-        if not (found := _CLAUSE.fullmatch(clause)):
+        if not (found := re.fullmatch(_CLAUSE, clause)):
             raise ValueError(
                 f"{clause!r} is not part of a symbolic mode: use u, g, o or a, then =, + or -, then letters of rwxst"
             )
         who = "ugo" if "a" in found[1] else found[1]
-        for sign, letters in _ACTION.findall(found[2]):
+        for sign, letters in re.findall(_ACTION, found[2]):
             known |= _acted(clause, who, sign, letters, known)
     if missing := [each for each in "ugo" if each not in known]:
         raise ValueError(

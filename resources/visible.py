@@ -9,6 +9,7 @@ stand for bytes that are not UTF-8. All output to a terminal or to the journal s
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -25,21 +26,34 @@ def _written(code: int) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-_ONE_LINE = {code: _written(code) for code in OBEYED}
-_LINES = {code: text for code, text in _ONE_LINE.items() if code not in LAYOUT}
-_IN_JSON = {code: f"\\u{code:04x}" for code in OBEYED if code >= 0x7F}
+# The tables are made when they are first used: most runs of a verb show plain text, and need none of them.
+
+
+@cache
+def _one_line() -> dict[int, str]:
+    return {code: _written(code) for code in OBEYED}
+
+
+@cache
+def _lines() -> dict[int, str]:
+    return {code: text for code, text in _one_line().items() if code not in LAYOUT}
+
+
+@cache
+def _in_json() -> dict[int, str]:
+    return {code: f"\\u{code:04x}" for code in OBEYED if code >= 0x7F}
 
 
 def clean(text: str) -> str:
     """Return text of several lines without characters that a terminal interprets, except line feeds and tabs."""
-    return text if text.isprintable() else text.translate(_LINES)
+    return text if text.replace("\n", "").replace("\t", "").isprintable() else text.translate(_lines())
 
 
 def escaped(text: str) -> str:
     """Return text of one line without characters that a terminal interprets or that end the line."""
-    return text if text.isprintable() else text.translate(_ONE_LINE)
+    return text if text.isprintable() else text.translate(_one_line())
 
 
 def to_json(value: Any) -> str:
     """Return a value as JSON on one line that is safe to show. Values that JSON cannot represent become text."""
-    return json.dumps(value, default=str, ensure_ascii=False).translate(_IN_JSON)
+    return json.dumps(value, default=str, ensure_ascii=False).translate(_in_json())

@@ -11,6 +11,7 @@ import click
 
 from holdfast.agent.cli.arguments import completed, on_states
 from holdfast.agent.cli.options import SECONDS, ConfigurationSource, Function
+from holdfast.states.gc_pause import gc_deferred
 
 _timeout = click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Give up after this time (exit code 4).")
 _verbose = click.option(
@@ -54,7 +55,8 @@ def one_shot(*forms: str) -> Callable[[Function], Function]:
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
         def wrapper(**given: Any) -> None:
-            function(OneShotOptions(**given))
+            with gc_deferred():  # from the imports on
+                function(OneShotOptions(**given))
 
         return on_states(*forms)(_timeout(_only(_anyway(_quiet(_verbose(wrapper))))))
 

@@ -14,8 +14,8 @@ from holdfast.agent.settings_types import Location, SettingsGroup
 
 PORTS = {"mqtt": 1883, "mqtts": 8883}
 """Scheme -> the port of a URL that names none."""
-URL = re.compile(r"(?P<scheme>mqtts?)://(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])(?::(?P<port>[0-9]{1,5}))?/?")
-LOOPBACK = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1")
+URL = r"(?P<scheme>mqtts?)://(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])(?::(?P<port>[0-9]{1,5}))?/?"
+LOOPBACK = r"localhost|127(\.[0-9]{1,3}){3}|::1"
 TEXT = r"[^\x00-\x1f\x7f]{1,1000}"
 """A text that a broker accepts as the name of a user."""
 
@@ -32,7 +32,7 @@ class BrokerUrl(NamedTuple):
         """Return the parts of a URL. Raises `ValueError`."""
         if "@" in text:
             raise ValueError("the URL contains a user or a password: write `user` and `password_file`")
-        found = URL.fullmatch(text)
+        found = re.fullmatch(URL, text)
         port = int(found["port"] or PORTS[found["scheme"]]) if found else 0
         if not found or not 0 < port < 65536:
             raise ValueError("write mqtts://HOST or mqtt://HOST, and :PORT unless it is 8883 or 1883")
@@ -41,7 +41,7 @@ class BrokerUrl(NamedTuple):
     @property
     def local(self) -> bool:
         """Whether the connection stays on this host."""
-        return LOOPBACK.fullmatch(self.host) is not None
+        return re.fullmatch(LOOPBACK, self.host) is not None
 
 
 class MqttSettings(SettingsGroup):

@@ -10,14 +10,15 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holdfast.agent.engine.model.events import Event, Notice
+from holdfast.agent.engine.model.events import Event, Notice, PassStarted, Ran
 from holdfast.agent.health import Health
 from holdfast.agent.northbound.errors import NorthboundError
-from holdfast.agent.records.askers import this_process
-from holdfast.agent.records.recorder import Recorder
-from holdfast.agent.records.records import Records
+
+if TYPE_CHECKING:
+    from holdfast.agent.records.recorder import Recorder
+    from holdfast.agent.records.records import Records
 
 PATIENCE = 5.0
 """Seconds that the end of the run waits for the disk."""
@@ -30,17 +31,61 @@ async def recorded(
     directory: Path, host: str, redact: Callable[[Any], Any], emit: Callable[[Event], None], *, durable: bool
 ) -> AsyncIterator[Callable[[Event], None]]:
     """Yield a function that records events. At the end of the block, everything is written, or a warning is emitted."""
-    health = Health()
-    records = Records(directory, health, agent=False, durable=durable)
-    recorder = Recorder(records, health, host=lambda: host, declared=_any, redact=redact, operator=this_process(redact))
-    writing = asyncio.create_task(recorder.run(), name="records")
+    run = _RunRecords(directory, host, redact, durable=durable)
     try:
-        yield recorder.tell
+        yield run.tell
     finally:
-        writing.cancel()
-        await asyncio.wait([writing])
-        if why := await _end(recorder, records):
+        if why := await run.end():
             emit(Notice("warning", CODE, "", f"the changes of this run are not recorded: {why}"))
+
+
+class _RunRecords:
+    """The records of one run. The recorder is imported and made for the first news, because most runs have none."""
+
+    def __init__(self, directory: Path, host: str, redact: Callable[[Any], Any], *, durable: bool) -> None:
+        self._directory, self._host, self._redact, self._durable = directory, host, redact, durable
+        self._pass: PassStarted | None = None
+        self._recorder: Recorder | None = None
+        self._records: Records | None = None
+        self._writing: asyncio.Task[None] | None = None
+
+    def tell(self, event: Event) -> None:
+        """Record an event of the engine."""
+        if self._recorder is not None:
+            self._recorder.tell(event)
+        elif isinstance(event, PassStarted):
+            self._pass = event
+        elif isinstance(event, Ran) and event.outcome.news:
+            self._recorder = self._begun()
+            if self._pass is not None:
+                self._recorder.tell(self._pass)
+            self._recorder.tell(event)
+
+    def _begun(self) -> Recorder:
+        from holdfast.agent.records.askers import this_process  # noqa: PLC0415 - only runs with news need it
+        from holdfast.agent.records.recorder import Recorder  # noqa: PLC0415 - the same
+        from holdfast.agent.records.records import Records  # noqa: PLC0415 - the same
+
+        health = Health()
+        self._records = Records(self._directory, health, agent=False, durable=self._durable)
+        recorder = Recorder(
+            self._records,
+            health,
+            host=lambda: self._host,
+            declared=_any,
+            redact=self._redact,
+            operator=this_process(self._redact),
+        )
+        self._writing = asyncio.create_task(recorder.run(), name="records")
+        return recorder
+
+    async def end(self) -> str:
+        """Write what waits, and close the file; return why that was not possible."""
+        if self._recorder is None or self._records is None or self._writing is None:
+            return ""
+        self._writing.cancel()
+        await asyncio.wait([self._writing])
+        return await _end(self._recorder, self._records)
 
 
 async def _end(recorder: Recorder, records: Records) -> str:

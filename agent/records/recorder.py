@@ -359,7 +359,7 @@ class Recorder:
 
     def _is_quiet(self, outcome: Outcome) -> bool:
         """Return whether an outcome changes nothing that is recorded. Most outcomes are quiet, so this is cheap."""
-        if outcome.result is not True or outcome.changes or outcome.refreshed or self._identities:
+        if outcome.news or self._identities:
             return False
         return not any(outcome.identity in known for known in (self._failures, self._wrong, self._unrepaired))
 

@@ -18,7 +18,7 @@ RUN = (
 
 def loaded(tmp_path: Path, text: str) -> set[str]:
     """Return the names of the modules that a run imports when it applies these states."""
-    (tmp_path / "states").mkdir()
+    (tmp_path / "states").mkdir(exist_ok=True)
     (tmp_path / "states" / "a.sls").write_text(text)
     words = ["apply", "--states", str(tmp_path / "states"), "--state-dir", str(tmp_path / "state")]
     done = subprocess.run(
@@ -57,6 +57,7 @@ def loaded(tmp_path: Path, text: str) -> set[str]:
         "holdfast.states.helpers",
         "holdfast.resources.kinds.cmd",
         "holdfast.resources.kinds.file.directory",
+        "holdfast.resources.kinds.file.edit",
         "holdfast.agent.host.path_watcher",
         "holdfast.agent.northbound.model",
         "holdfast.agent.records.world",
@@ -74,6 +75,16 @@ def a_file(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     found = loaded(base, f"{base}/file:\n  file.managed:\n    - contents: x\n")
     assert (base / "file").read_text() == "x\n"
     return found
+
+
+def test_a_run_that_finds_nothing_to_do_does_not_import_the_records(tmp_path: Path) -> None:
+    """The run before it, which writes the file, records that and imports them."""
+    state = f"{tmp_path}/file:\n  file.managed:\n    - contents: x\n"
+    first, second = loaded(tmp_path, state), loaded(tmp_path, state)
+    records = {"holdfast.agent.records.recorder", "holdfast.agent.northbound.drivers.sqlite"}
+
+    assert records <= first
+    assert not records & second
 
 
 def test_a_template_imports_jinja_but_no_helper_that_it_does_not_call(tmp_path: Path) -> None:

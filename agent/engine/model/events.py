@@ -147,14 +147,7 @@ class Outcome(NamedTuple):
     def unknown(cls, of: Ordered, comment: str, cause: Cause) -> Outcome:
         """Return the outcome of a resource that cannot be checked before another one has run."""
         return cls(
-            of.identity,
-            of.position,
-            result=None,
-            comment=comment,
-            ran=False,
-            cause=cause,
-            undecided=True,
-            started=time.time(),
+            of.identity, of.position, None, comment=comment, ran=False, cause=cause, undecided=True, started=time.time()
         )
 
     @property
@@ -169,6 +162,11 @@ class Outcome(NamedTuple):
     def repaired(self) -> bool:
         """Whether the run has changed something, and succeeded."""
         return self.result is True and bool(self.changes)
+
+    @property
+    def news(self) -> bool:
+        """Whether the run has found or done anything: otherwise the resource was as declared."""
+        return self.result is not True or bool(self.changes) or self.refreshed
 
     def outline(self) -> Outcome:
         """Return the outcome without values and diff, which may be megabytes; only the names of changes are kept."""

@@ -52,12 +52,12 @@ WINDOWS = dict.fromkeys(
 """Arguments of Salt that have no meaning on Linux."""
 
 
-DECIDES = re.compile(
+DECIDES = (
     r"/etc/(passwd|shadow|group|gshadow|sudoers|securetty|hosts\.(allow|deny)|crontab"
     r"|(sudoers\.d|ssh|pam\.d|security|polkit-1|apparmor\.d|selinux|cron\.\w+)(/.*)?)"
     r"|/(root|home/[^/]+)/\.ssh(/.*)?|/var/spool/cron(/.*)?"
 )
-"""Paths of files that grant access."""
+"""Matches paths of files that grant access. Compiled when it is first used, which many runs do not."""
 
 
 def failure(doing: str, path: str, error: OSError) -> HoldfastError:
@@ -281,7 +281,7 @@ class PathResource(Recvable, Resource):
 
     def concern(self, changes: Mapping[str, Any]) -> Concern:
         """Return the concern of the changes; changes of files that grant access always concern security."""
-        return "security" if DECIDES.fullmatch(self.name) else super().concern(changes)
+        return "security" if re.fullmatch(DECIDES, self.name) else super().concern(changes)
 
     def refuses(self, part: PathResource) -> str | None:
         """Return why the file of this state can never have the part that another state declares.
@@ -289,6 +289,13 @@ class PathResource(Recvable, Resource):
         None if it can, or if that is not known yet.
         """
         return None
+
+    def changes_text(self, text: str) -> bool:
+        """Return whether this state, of a part of the file, would certainly change or refuse this content.
+
+        Only quick checks are made.
+        """
+        return False
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the path and its parents."""

@@ -25,7 +25,7 @@ Source = Annotated[str, Field(pattern=r"^($|salt://|tree://|file://|https?://|/)
 REMOTE = ("http://", "https://")
 ALGORITHMS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
 """Length of a digest in hex digits -> algorithm."""
-DIGEST = re.compile(r"(?:(md5|sha1|sha224|sha256|sha384|sha512)[:=])?([0-9A-Fa-f]{32,128})")
+DIGEST = r"(?:(md5|sha1|sha224|sha256|sha384|sha512)[:=])?([0-9A-Fa-f]{32,128})"
 
 
 @accepts(Source, dict[Source, str], list[Source | dict[Source, str]], None)
@@ -113,7 +113,7 @@ async def expected(ctx: Context, digest: str, wanted: str, path: str) -> tuple[s
 
     `wanted` is the name to look for in the file; the base names of the source and of `path` are tried, too.
     """
-    found = DIGEST.fullmatch(digest.strip())
+    found = re.fullmatch(DIGEST, digest.strip())
     if found is None:
         data = await ctx.source(digest)
         if len(data) > LARGE:
@@ -135,7 +135,7 @@ def _pick(text: str, names: Sequence[str]) -> re.Match[str] | None:
     found: list[re.Match[str]] = []
     for line in text.splitlines():
         words = [word.lstrip("*./") for word in line.split()]
-        digests = [match for match in map(DIGEST.fullmatch, words) if match]
+        digests = [match for word in words if (match := re.fullmatch(DIGEST, word))]
         if digests and any(name in words for name in names):
             return digests[0]
         found += digests

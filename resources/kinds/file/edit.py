@@ -102,7 +102,7 @@ class Edit(Placed):
         return ()
 
     def changes_text(self, text: str) -> bool:
-        """Return whether the edit would certainly change or refuse this text. Only quick checks are made."""
+        """Return whether the edit would certainly change or refuse this text."""
         given = self.stated()
         if given is None or not all(is_brief(pattern, text) for pattern in self.patterns()):
             return False

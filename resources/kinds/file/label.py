@@ -17,7 +17,7 @@ PARTS = ("seuser", "serole", "setype", "serange")
 class Label(BaseModel):
     """Parts of a label, named as in Salt; parts that are not given are left as they are."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, hide_input_in_errors=True)
 
     seuser: str | None = Field(None, pattern=r"^[^:\s\x00]+$")
     """SELinux user: `system_u`."""

@@ -39,7 +39,6 @@ from holdfast.resources.kinds.file.disk import (
     read,
     source_mode,
 )
-from holdfast.resources.kinds.file.edit import Edit
 from holdfast.resources.kinds.file.managed_arguments import CONTENT, ManagedArguments
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import LIMIT, what
@@ -75,11 +74,7 @@ class Managed(Reversible, ManagedArguments, kind="file.managed"):
     def refuses(self, part: PathResource) -> str | None:
         """Return why an edit contradicts this state: it would change the content that this state gives."""
         said = self.contents if self.replace and self.template is None and not self.encoding else None
-        if (
-            said is None
-            or not isinstance(part, Edit)
-            or not part.changes_text(content.finished(said, newline=self.contents_newline))
-        ):
+        if said is None or not part.changes_text(content.finished(said, newline=self.contents_newline)):
             return None
         return f"{part.kind} changes the content that {self.kind} declares; put it there, or set replace: false"
 
