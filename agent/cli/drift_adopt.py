@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-import yaml
 
 from holdfast.agent.cli.drift import GONE, kept_files
-from holdfast.agent.cli.options import ConfigurationSource
+from holdfast.agent.cli.options import ConfigurationSource, print_json
+from holdfast.agent.cli.state_patch import NoPatchError, as_yaml, patch, state_patch
 from holdfast.agent.configuration import ConfigurationCompiler
 from holdfast.agent.host.kept import KeptFiles
 from holdfast.agent.kept_bounds import KEPT_BOUNDS
@@ -21,7 +21,7 @@ from holdfast.agent.records.history import HistoryRecord
 from holdfast.agent.records.reading import RecordReader
 from holdfast.resources import paths
 from holdfast.resources.accounts import group_name, user_name
-from holdfast.resources.diff import hidden, unified
+from holdfast.resources.diff import hidden
 from holdfast.resources.errors import Permanent, refused_call
 from holdfast.resources.kinds.file.base import PathResource, octal
 from holdfast.resources.kinds.file.managed import Managed
@@ -60,7 +60,17 @@ class DriftAdoption(NamedTuple):
         return Permanent(f"cannot adopt the drift {self.drift.id}: {why}")
 
 
-def adopt(source: ConfigurationSource, word: str) -> None:
+class OwnArguments(NamedTuple):
+    """Other values for arguments that the state has, or may have."""
+
+    values: Values
+
+
+Lines = Iterator[str | OwnArguments]
+"""Parts of the change: lines, and arguments of the state, which become a patch or YAML."""
+
+
+def adopt(source: ConfigurationSource, word: str, form: str) -> None:
     """Print how the states would have to change. Raises `HoldfastError` and `CompileError`."""
     records = source.records()
     with RecordReader(records) as reader:
@@ -72,17 +82,35 @@ def adopt(source: ConfigurationSource, word: str) -> None:
     if call is None:
         raise Permanent(f"cannot adopt the drift {drift.id}: {name} is no longer declared")
     adoption = DriftAdoption(drift, call, settings.states, kept_files(records), compiled.redactor)
-    lines = list(_lines(adoption))
+    lines = _with_arguments(adoption, list(_lines(adoption)))
     if not lines:
         raise adoption.refusal(
             f"the record of {name} has no former values; the content, owner and mode of file.managed, and the values "
             "of service, sysctl, pkg, user, group and cron can be adopted"
         )
-    for line in (f"# {call.identity}: {call.location.file}, line {call.location.line}", *lines):
+    place = call.location
+    if form == "json":
+        known = {"id": drift.id, "resource": name, "file": place.file, "line": place.line}
+        print_json({**known, "states": str(settings.states), "change": "\n".join(lines) + "\n"})
+        return
+    for line in (f"# {call.identity}: {place.file}, line {place.line}", *lines):
         click.echo(clean(line))
 
 
-def _lines(adoption: DriftAdoption) -> Iterator[str]:
+def _with_arguments(adoption: DriftAdoption, found: list[str | OwnArguments]) -> list[str]:
+    """Return the lines, and after them the arguments of the state: as a patch, or as YAML with the reason."""
+    call = adoption.call
+    lines = [each for each in found if isinstance(each, str)]
+    arguments = {name: value for each in found if isinstance(each, OwnArguments) for name, value in each.values.items()}
+    if not arguments:
+        return lines
+    try:
+        return [*lines, f"# patch -p1 -d {adoption.states}", state_patch(call, arguments, adoption.states)]
+    except NoPatchError as error:
+        return [*lines, f"# no patch: {error}", as_yaml(call.low["__id__"], call.kind, arguments)]
+
+
+def _lines(adoption: DriftAdoption) -> Lines:
     """Yield the change. Raises `Permanent` if the drift cannot be adopted."""
     values, call = adoption.drift.values, adoption.call
     if was_absent(values):
@@ -100,7 +128,7 @@ def _lines(adoption: DriftAdoption) -> Iterator[str]:
 # -- files -----------------------------------------------------------------------------------------------------
 
 
-def _of_files(adoption: DriftAdoption, replaced: list[Values]) -> Iterator[str]:
+def _of_files(adoption: DriftAdoption, replaced: list[Values]) -> Lines:
     """Yield what declares the file that was replaced."""
     if len(replaced) > 1:
         raise adoption.refusal(
@@ -120,7 +148,7 @@ def _of_files(adoption: DriftAdoption, replaced: list[Values]) -> Iterator[str]:
     yield from _of_attributes(adoption.call, file)
 
 
-def _of_present(adoption: DriftAdoption, resource: Managed) -> Iterator[str]:
+def _of_present(adoption: DriftAdoption, resource: Managed) -> Lines:
     """Yield what declares the file as it is now, because it was not repaired."""
     path = resource.name
     try:
@@ -138,7 +166,7 @@ def _of_present(adoption: DriftAdoption, resource: Managed) -> Iterator[str]:
     yield from _of_attributes(adoption.call, attributes)
 
 
-def _of_content(adoption: DriftAdoption, content: bytes) -> Iterator[str]:
+def _of_content(adoption: DriftAdoption, content: bytes) -> Lines:
     """Yield what declares this content."""
     call = adoption.call
     if isinstance(call.resource, Managed):
@@ -151,7 +179,7 @@ def _of_content(adoption: DriftAdoption, content: bytes) -> Iterator[str]:
     yield from _state("file.managed", call, {"contents": _text(content, call)})
 
 
-def _content_of(call: Call, resource: Managed, content: bytes, states: Path) -> Iterator[str]:
+def _content_of(call: Call, resource: Managed, content: bytes, states: Path) -> Lines:
     """Yield how the source of the content has to change, or what decides it."""
     key = resource.contents_pillar or resource.contents_grains
     url = resource.source[0][0] if resource.source else ""
@@ -167,10 +195,14 @@ def _content_of(call: Call, resource: Managed, content: bytes, states: Path) -> 
     elif url:
         yield from _patch(url, content, states)
     else:
-        yield from _state(call.kind, call, {"contents": _text(content, call)})
+        text = _text(content, call)
+        newline = not text or text.endswith("\n")
+        yield OwnArguments(
+            {"contents": text, **({} if newline is resource.contents_newline else {"contents_newline": newline})}
+        )
 
 
-def _patch(url: str, content: bytes, states: Path) -> Iterator[str]:
+def _patch(url: str, content: bytes, states: Path) -> Lines:
     """Yield a patch of a source, for `patch -p1` in the states directory. Raises `Permanent`."""
     inside = posixpath.normpath(url.split("://", 1)[1].partition("?")[0])
     path = f"{states}/{inside}"
@@ -181,14 +213,12 @@ def _patch(url: str, content: bytes, states: Path) -> Iterator[str]:
     if present == content:
         yield f"# {path} has this content already"
         return
-    diff = unified(present, content, inside)
-    if not diff.startswith("--- "):
-        raise Permanent(f"cannot make a patch: {diff.strip()}; `holdfast drift restore` writes the file")
+    try:
+        made = patch(present, content, inside)
+    except NoPatchError as error:
+        raise Permanent(f"cannot make a patch: {error}; `holdfast drift restore` writes the file") from None
     yield f"# patch -p1 -d {states}"
-    first, second, rest = diff.split("\n", 2)
-    yield f"--- a/{first[4:]}"
-    yield f"+++ b/{second[4:]}"
-    yield rest.removesuffix("\n")
+    yield made
 
 
 def _text(content: bytes, call: Call) -> str:
@@ -200,7 +230,7 @@ def _text(content: bytes, call: Call) -> str:
         ) from None
 
 
-def _of_attributes(call: Call, file: Values) -> Iterator[str]:
+def _of_attributes(call: Call, file: Values) -> Lines:
     """Yield the arguments for owner and mode that differ from the declared ones."""
     names = {
         "user": user_name(file.get("uid", 0)),
@@ -212,13 +242,13 @@ def _of_attributes(call: Call, file: Values) -> Iterator[str]:
         name: value for name, value in names.items() if declared[name] not in (None, "keep") and declared[name] != value
     }
     if wrong:
-        yield from _state(call.kind, call, wrong)
+        yield OwnArguments(wrong)
 
 
 # -- other kinds -----------------------------------------------------------------------------------------------
 
 
-def _of_values(call: Call, before: Values) -> Iterator[str]:
+def _of_values(call: Call, before: Values) -> Lines:
     """Yield the arguments of this state with their former values, or the state that declares these."""
     known = type(call.resource).model_fields
     arguments: dict[str, Any] = {}
@@ -233,10 +263,10 @@ def _of_values(call: Call, before: Values) -> Iterator[str]:
         else:
             yield f"# {name} was {value!r}"
     if arguments:
-        yield from _state(call.kind, call, arguments)
+        yield OwnArguments(arguments)
 
 
-def _of_versions(call: Call, changes: Values) -> Iterator[str]:
+def _of_versions(call: Call, changes: Values) -> Lines:
     """Yield the former versions of packages."""
     if call.low["state"] != "pkg":
         return
@@ -249,25 +279,8 @@ def _of_versions(call: Call, changes: Values) -> Iterator[str]:
             )
 
 
-def _state(kind: str, call: Call, arguments: Values) -> Iterator[str]:
-    """Yield a state with these arguments as YAML."""
-    if any(mark in str(value) for value in arguments.values() for mark in ("{{", "{%", "{#")):
-        yield "# it has marks of Jinja: put it between {% raw %} and {% endraw %}, or into a source without a template"
+def _state(kind: str, call: Call, arguments: Values) -> Lines:
+    """Yield a state of another kind, or for another name, as YAML."""
     name = call.low["name"]
     named = {"name": name} if kind != call.kind and name != call.low["__id__"] else {}
-    given = [{name: value} for name, value in {**named, **arguments}.items()]
-    text = yaml.dump(
-        {call.low["__id__"]: {kind: given}} if given else {call.low["__id__"]: [kind]}, Dumper=_BlockDumper
-    )
-    yield text.removesuffix("\n")
-
-
-class _BlockDumper(yaml.SafeDumper):
-    """Writes text of several lines as a block."""
-
-
-def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_BlockDumper.add_representer(str, _represent)
+    yield as_yaml(call.low["__id__"], kind, {**named, **arguments})

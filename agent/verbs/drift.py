@@ -101,20 +101,21 @@ def restore(
 @drift.command(short_help="Print the change of the states that makes a drift permanent.")
 @_about
 @source("config", "states", "pillar", "state_dir", "id", "environment", "lenient")
+@output("text", "json")
 @reports_problems
-def adopt(word: str, source: ConfigurationSource) -> None:
+def adopt(word: str, source: ConfigurationSource, form: str) -> None:
     """Print the change of the states that would make a drift permanent; change nothing.
 
-    For a file with a source, that is a patch of the source, for `patch -p1` in the states directory. If the source is a
-    template, or if the pillar or grains hold the content, the output says which. For owner and mode of a file, and for
-    the values of other kinds, it is the arguments as they would have to be.
+    That is a patch for `patch -p1` in the states directory: of the source of a file, or of the state file, where the
+    arguments are literal text there. Otherwise it is the arguments as they would have to be, with the reason, or what
+    decides the content: a template, the pillar, or grains.
 
     Exit codes: 0 the change was printed; 1 the drift cannot be adopted; 3 states or settings cannot be used; 77 not
     permitted.
     """
     from holdfast.agent.cli import drift_adopt
 
-    drift_adopt.adopt(source, word)
+    drift_adopt.adopt(source, word, form)
 
 
 @drift.command(short_help="Keep the state as declared, and mark the drift as done.")

@@ -376,10 +376,34 @@ def test_the_patch_of_a_source_makes_the_drift_permanent(tree: Tree) -> None:
     shutil.rmtree(copy)
 
 
+@pytest.mark.parametrize("text", ["by hand\n", "two lines\nno newline"])
+def test_the_patch_of_a_state_file_makes_the_drift_permanent(tmp_path: Path, text: str) -> None:
+    """After it, the file that was changed by hand is as declared, and so is its mode."""
+    tree = Tree(tmp_path)
+    tree.sls("web/motd", "HOST/motd:\n  file.managed:\n    - contents: hello\n    - mode: '0644'\n")
+    with Agent(tree) as agent:
+        new = tree.host / "new"
+        new.write_text(text)
+        new.chmod(0o666)
+        new.rename(tree.host / "motd")
+        drifted(tree, agent, 1)
+    found = tree.json("drift", "adopt", "motd", check=0)
+    assert found["change"] in tree("drift", "adopt", "motd", check=0).stdout
+    subprocess.run(["patch", "-p1", "-d", found["states"]], input=found["change"], text=True, check=True)
+    tree("drift", "restore", "motd", "--to", tree.host / "kept", check=0)
+    (tree.host / "kept").rename(tree.host / "motd")
+
+    tree("plan", check=0)
+    assert (tree.host / "motd").read_text() == text
+
+
 @pytest.mark.parametrize(
     ("name", "lines"),
     [
-        ("host/motd", ["put it between {% raw %}", "- contents: |", "by hand {{ x }}"]),
+        (
+            "host/motd",
+            ["no patch: it has marks of Jinja: put it between {% raw %}", "- contents: |", "by hand {{ x }}"],
+        ),
         ("host/page", ["rendered from a template: edit salt://page.j2"]),
         ("host/said", ["the content is that of said in the pillar: edit it there"]),
         ("host/mode", ["- mode: '0666'"]),
@@ -456,7 +480,7 @@ net.ipv4.ip_forward:
 """
 RECORDED: list[tuple[str, dict[str, object], dict[str, object], str]] = [
     ("service.running[nginx]", {"active": False, "enabled": False}, {}, "nginx:\n- service.dead\n"),
-    ("service.running[nginx]", {"enabled": False}, {}, "nginx:\n  service.running:\n  - enable: false\n"),
+    ("service.running[nginx]", {"enabled": False}, {}, "-    - enable: true\n+    - enable: false\n"),
     ("service.running[nginx]", {"masked": True}, {}, "nginx:\n- service.masked\n"),
     ("service.dead[tool]", {"active": True}, {}, "tool:\n- service.running\n"),
     ("pkg.installed[package]", {}, {"nginx": {"old": "1.2", "new": "1.3"}}, "  - pkgs:\n    - nginx: '1.2'\n"),
