@@ -1,7 +1,7 @@
-"""Holdfast keeps machines converged; this is its public API for authors of kinds, and `idl` for those of packages.
+"""Holdfast keeps machines converged; this is its public API for authors of kinds; `idl` and `plugin` are for authors of packages.
 
     from holdfast import Context, Delta, Resource, Watch, field
-    from holdfast import idl
+    from holdfast import idl, plugin
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast.agent.plugins import stub as plugin
     from holdfast.resources import idl
     from holdfast.resources.composite import Composite, Part
     from holdfast.resources.context import Context, Watch
@@ -55,8 +56,10 @@ __all__ = [
     "Watch",
     "field",
     "idl",
+    "plugin",
 ]
 
+_MODULES = {"idl": "holdfast.resources.idl", "plugin": "holdfast.agent.plugins.stub"}
 _HOME = {
     "Composite": "composite",
     "Part": "composite",
@@ -86,10 +89,10 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: the command line starts without pydantic."""
-    if name not in _HOME and name != "idl":
+    if name not in _HOME and name not in _MODULES:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
     import importlib  # noqa: PLC0415 - the point of this function is to import late
 
-    if name == "idl":
-        return importlib.import_module("holdfast.resources.idl")
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
     return getattr(importlib.import_module(f"holdfast.resources.{_HOME[name]}"), name)

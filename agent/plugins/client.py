@@ -1,0 +1,108 @@
+"""The agent's end of the connection to a plugin: gRPC on its unix socket."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import grpc
+from grpc import aio
+
+from holdfast.agent.plugins.messages import METHODS, NEWEST, OLDEST, SECRET, message
+from holdfast.agent.plugins.schema import Schema
+from holdfast.resources.errors import Permanent, Temporary
+
+LARGEST = 64 << 20
+"""Greatest size of a message, in bytes."""
+CALL = 30.0
+"""Seconds that a call without a time of its own may take."""
+
+
+class Client:
+    """Calls a plugin that listens on a socket. `secret` proves to it who calls."""
+
+    def __init__(self, name: str, path: str, secret: str) -> None:
+        self.name = name
+        self._metadata = ((SECRET, secret),)
+        sizes = [("grpc.max_receive_message_length", LARGEST), ("grpc.max_send_message_length", LARGEST)]
+        self._channel = aio.insecure_channel(f"unix:{path}", options=[*sizes, ("grpc.enable_http_proxy", 0)])
+
+    async def close(self) -> None:
+        """Close the connection; calls under way fail as if the plugin had ended."""
+        await self._channel.close()
+
+    async def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
+        """Return the response. Raises `Temporary` if the plugin does not answer in `timeout` seconds, or ends."""
+        names = METHODS[method]
+        call = self._channel.unary_unary(
+            names.path,
+            request_serializer=message[names.request].SerializeToString,
+            response_deserializer=message[names.response].FromString,
+        )
+        try:
+            return await call(request, timeout=CALL if timeout is None else timeout, metadata=self._metadata)
+        except aio.AioRpcError as error:
+            raise self._failed(method, error) from None
+        except aio.UsageError:
+            raise Temporary(f"plugin {self.name}: the connection is closed") from None
+
+    async def watch(self, tokens: Sequence[str], revision: str) -> AsyncIterator[Any]:
+        """Yield the events of resources. Raises `Temporary` when the watch or the plugin ends."""
+        names = METHODS["Watch"]
+        stream = self._channel.unary_stream(
+            names.path,
+            request_serializer=message[names.request].SerializeToString,
+            response_deserializer=message[names.response].FromString,
+        )(message["WatchRequest"](tokens=tokens, revision=revision), metadata=self._metadata)
+        try:
+            async for event in stream:
+                yield event
+        except aio.AioRpcError as error:
+            raise self._failed("Watch", error) from None
+        finally:
+            stream.cancel()
+        raise Temporary(f"plugin {self.name}: the watch has ended")
+
+    def _failed(self, method: str, error: aio.AioRpcError) -> Exception:
+        """Return the exception for a failure of the transport."""
+        told = f"plugin {self.name}: {method}: "
+        match error.code():
+            case grpc.StatusCode.DEADLINE_EXCEEDED:
+                return Temporary(f"{told}no answer in time")
+            case grpc.StatusCode.UNIMPLEMENTED:
+                return Permanent(f"{told}the plugin has no such method: it speaks another protocol")
+            case grpc.StatusCode.UNAUTHENTICATED:
+                return Permanent(f"{told}the plugin refused the secret of this start")
+            case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
+                return Temporary(f"{told}the plugin has ended")
+        return Temporary(f"{told}{error.details() or error.code().name}")
+
+
+async def shake_hands(client: Client, schema: Schema) -> None:
+    """Agree on the protocol and the schema. Raises `Permanent`, which says what differs."""
+    package = schema.package
+    answer = await client.call(
+        "Handshake",
+        message["HandshakeRequest"](
+            oldest=OLDEST, newest=NEWEST, package=package.name, schema_digest=schema.digest, capabilities=["watch"]
+        ),
+        timeout=10,
+    )
+    if answer.failure.code:
+        raise Permanent(f"plugin {client.name}: {answer.failure.message}")
+    if not OLDEST <= answer.protocol <= NEWEST:
+        raise Permanent(f"plugin {client.name}: it speaks version {answer.protocol} of the protocol, not {NEWEST}")
+    if answer.schema_digest != schema.digest:
+        told = f"version {answer.version} of the package with another schema; the agent has version {package.version}"
+        raise Permanent(f"plugin {client.name}: it serves {told}: install both from one build")
+
+
+def listener(path: str) -> tuple[int, int]:
+    """Return the process and the user that listen on a unix socket, as the kernel says. Raises `OSError`."""
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.settimeout(5)
+        asking.connect(path)
+        pid, uid, _ = struct.unpack("3i", asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return pid, uid

@@ -1,0 +1,62 @@
+"""What an author's code raises, as failures of the protocol; no secret of the request appears in them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast.agent.plugins.messages import message
+from holdfast.agent.plugins.payloads import Invalid
+from holdfast.agent.plugins.stub import Conflict, Partial
+from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.secrets import Redactor
+
+LONGEST = 2000
+"""Characters of a message."""
+
+
+def failure_of(error: BaseException, payloads: Iterable[bytes]) -> Any:
+    """Return the failure for an exception. Secrets in the payloads of the request are masked in its text."""
+    said = str(error) or type(error).__name__
+    code = next((code for kind, code in CODES if isinstance(error, kind)), "fault")
+    if code == "fault":
+        said = f"{type(error).__name__}: {said}"
+    if isinstance(error, TimeoutError):
+        said = "the time is over"
+    redactor = Redactor(*({"secret": each} for payload in payloads for each in secrets_in(payload)))
+    return message["Failure"](code=code, message=redactor(said)[:LONGEST])
+
+
+CODES: tuple[tuple[type[BaseException], str], ...] = (
+    (Partial, "retry"),
+    (Temporary, "retry"),
+    (TimeoutError, "retry"),
+    (ConnectionError, "retry"),
+    (Conflict, "conflict"),
+    (Permanent, "permanent"),
+    (NotImplementedError, "unsupported"),
+    (asyncio.CancelledError, "cancelled"),
+    (Invalid, "fault"),
+)
+"""Exception -> code of the failure, the first that fits; any other is a fault of the provider."""
+
+
+def secrets_in(payload: bytes) -> list[str]:
+    """Return the texts that a payload marks as secret."""
+    try:
+        return list(_secret_texts(json.loads(payload or b"null")))
+    except ValueError:
+        return []
+
+
+def _secret_texts(data: Any, *, secret: bool = False) -> Iterable[str]:
+    if isinstance(data, dict):
+        for key, item in data.items():
+            yield from _secret_texts(item, secret=secret or key == "$secret")
+    elif isinstance(data, list):
+        for item in data:
+            yield from _secret_texts(item, secret=secret)
+    elif secret and isinstance(data, str):
+        yield data

@@ -1,0 +1,74 @@
+"""The bytes of the protocol's messages: values of one resource, encoded against the schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.agent.model.model import KindModel
+from holdfast.agent.plugins.decode import Decoder
+from holdfast.agent.plugins.encode import Encoder
+from holdfast.agent.plugins.schema import Schema, inputs, outputs
+from holdfast.agent.plugins.values import Violation
+
+
+class Invalid(Exception):
+    """A payload breaks rules of the schema."""
+
+    def __init__(self, violations: Sequence[Violation]) -> None:
+        super().__init__("; ".join(f"{each.path}: {each.message}" for each in violations))
+        self.violations = violations
+
+
+class Payloads:
+    """Packs and unpacks values. Every method that unpacks raises `Invalid`."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def inputs(self, kind: KindModel, data: bytes, *, defaults: bool = False) -> dict[str, Any]:
+        """Return the arguments of a resource, with `defaults` for those that are not given."""
+        decoder = Decoder(self.schema, wire=True, defaults=defaults)
+        return _valid(decoder, decoder.inputs(kind, _loaded(data)))
+
+    def state(self, kind: KindModel, data: bytes) -> dict[str, Any]:
+        """Return the state of a resource."""
+        decoder = Decoder(self.schema, wire=True)
+        return _valid(decoder, decoder.outputs(kind, _loaded(data)))
+
+    def config(self, data: bytes) -> dict[str, Any]:
+        """Return the configuration of the provider, with defaults."""
+        record, decoder = self.schema.config, Decoder(self.schema, wire=True, defaults=True)
+        fields, rules = (record.fields, record.rules) if record else ((), ())
+        return _valid(decoder, decoder.fields(fields, rules, _loaded(data)))
+
+    def pack_inputs(self, kind: KindModel, values: Mapping[str, Any]) -> bytes:
+        """Return the payload of arguments."""
+        return _dumped(Encoder(self.schema).fields(inputs(kind.fields), values))
+
+    def pack_state(self, kind: KindModel, values: Mapping[str, Any]) -> bytes:
+        """Return the payload of a state."""
+        return _dumped(Encoder(self.schema).fields(outputs(kind.fields), values))
+
+    def pack_config(self, values: Mapping[str, Any]) -> bytes:
+        """Return the payload of a configuration."""
+        record = self.schema.config
+        return _dumped(Encoder(self.schema).fields(record.fields if record else (), values))
+
+
+def _valid(decoder: Decoder, values: dict[str, Any]) -> dict[str, Any]:
+    if decoder.violations:
+        raise Invalid(decoder.violations)
+    return values
+
+
+def _loaded(data: bytes) -> Any:
+    try:
+        return json.loads(data or b"{}")
+    except ValueError as error:
+        raise Invalid([Violation("form", "", f"the payload is not JSON: {error}")]) from None
+
+
+def _dumped(data: Any) -> bytes:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass")

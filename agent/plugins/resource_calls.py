@@ -1,0 +1,168 @@
+"""The calls of the protocol that are about resources, answered with an author's operations."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from holdfast.agent.model.model import KindModel
+from holdfast.agent.plugins.construct import construct
+from holdfast.agent.plugins.differences import differences
+from holdfast.agent.plugins.failures import failure_of
+from holdfast.agent.plugins.messages import message
+from holdfast.agent.plugins.payloads import Invalid, Payloads
+from holdfast.agent.plugins.schema import Schema, outputs, remote_of
+from holdfast.agent.plugins.stub import Found, Key, Operations, Partial, plain
+from holdfast.agent.plugins.values import UNKNOWN, Violation
+from holdfast.resources.errors import Permanent
+
+
+class ResourceCalls:
+    """Decodes and validates a request, calls the author's code, and validates and encodes what that returns."""
+
+    def __init__(self, schema: Schema, operations: Mapping[str, Operations[Any]]) -> None:
+        self.schema = schema
+        self.operations = operations
+        self.payloads = Payloads(schema)
+
+    async def check(self, request: Any) -> Any:
+        """Return the inputs with defaults and, where there is none, a name."""
+        kind, operations = self._kind(request.subject)
+        values = self.payloads.inputs(kind, request.inputs, defaults=True)
+        if remote_of(kind).named and "name" not in values:
+            before = self.payloads.inputs(kind, request.old_inputs) if request.old_inputs else {}
+            values["name"] = before.get("name") or f"{kind.name.rpartition('.')[2]}-{secrets.token_hex(4)}"
+        found: Sequence[Violation] = ()
+        if UNKNOWN not in values.values():
+            found = await operations.check(construct(operations.struct, values))
+        return message["CheckResponse"](inputs=self.payloads.pack_inputs(kind, values), violations=encoded(found))
+
+    async def diff(self, request: Any) -> Any:
+        """Return the fields that an update would change, and those that replace the resource."""
+        kind, operations = self._kind(request.subject)
+        state, values = self.payloads.state(kind, request.state), self.payloads.inputs(kind, request.inputs)
+        found = Found(request.subject.id, construct(operations.struct, state))
+        more = await operations.diff(found, construct(operations.struct, values))
+        changed = differences(kind, state, values, more)
+        return message["DiffResponse"](
+            differences=[message["Difference"](**each._asdict()) for each in changed],
+            delete_first=remote_of(kind).delete_first,
+        )
+
+    async def read(self, request: Any) -> Any:
+        """Return the resources in the order of the items; those of one kind are read together."""
+        results: list[Any] = [None] * len(request.items)
+        groups: dict[str, list[int]] = {}
+        for number, item in enumerate(request.items):
+            groups.setdefault(item.subject.token, []).append(number)
+        for numbers in groups.values():
+            found = await self._read_group([request.items[number] for number in numbers])
+            for number, result in zip(numbers, found, strict=True):
+                results[number] = result
+        return message["ReadResponse"](results=results)
+
+    async def _read_group(self, items: Sequence[Any]) -> Sequence[Any]:
+        kind, operations = self._kind(items[0].subject)
+        results: list[Any] = [None] * len(items)
+        wanted: dict[int, tuple[Key, Any]] = {}
+        for number, item in enumerate(items):
+            try:
+                inputs = construct(operations.struct, self.payloads.inputs(kind, item.inputs))
+                wanted[number] = Key(item.subject.id, item.subject.trace), inputs
+            except Invalid as error:
+                results[number] = message["ReadResult"](violations=encoded(error.violations))
+        found = await operations.read_many(list(wanted.values())) if wanted else ()
+        if len(found) != len(wanted):
+            raise TypeError(f"read_many returned {len(found)} results for {len(wanted)} resources")
+        for number, each in zip(wanted, found, strict=True):
+            results[number] = self._read_result(kind, each, items[number])
+        return results
+
+    def _read_result(self, kind: KindModel, found: Found[Any] | Exception | None, item: Any) -> Any:
+        if found is None:
+            return message["ReadResult"](exists=False)
+        try:
+            if isinstance(found, Exception):
+                raise found  # noqa: TRY301 - one place makes failures
+            state = self._returned(kind, found)
+            return message["ReadResult"](exists=True, id=found.id, revision=found.revision, state=state)
+        except Exception as error:  # noqa: BLE001 - the code of an author may raise anything
+            return message["ReadResult"](failure=failure_of(error, [item.inputs]))
+
+    async def create(self, request: Any) -> Any:
+        """Create a resource. With `dry_run` the author's code is not called."""
+        kind, operations = self._kind(request.subject)
+        values = self.payloads.inputs(kind, request.inputs)
+        if request.dry_run:
+            return self._predicted(kind, "", values)
+        made = construct(operations.struct, values)
+        return await self._changed(kind, request, lambda: operations.create(made))
+
+    async def update(self, request: Any) -> Any:
+        """Change a resource, likewise."""
+        kind, operations = self._kind(request.subject)
+        state, values = self.payloads.state(kind, request.state), self.payloads.inputs(kind, request.inputs)
+        if request.dry_run:
+            return self._predicted(kind, request.subject.id, {**state, **values})
+        found = Found(request.subject.id, construct(operations.struct, state), request.expected_revision)
+        made = construct(operations.struct, values)
+        return await self._changed(kind, request, lambda: operations.update(found, made))
+
+    async def delete(self, request: Any) -> Any:
+        """Delete a resource, likewise."""
+        kind, operations = self._kind(request.subject)
+        state = self.payloads.state(kind, request.state)
+        if not request.dry_run:
+            found = Found(request.subject.id, construct(operations.struct, state), request.expected_revision)
+            async with asyncio.timeout(request.timeout_ms / 1000 or None):
+                await operations.delete(found)
+        return message["ChangeResponse"](id=request.subject.id)
+
+    async def upgrade_state(self, request: Any) -> Any:
+        """Return a state of an older version as one of the present version."""
+        kind, operations = self._kind(request.subject)
+        state = await operations.upgrade(request.subject.version, json.loads(request.state))
+        data = json.dumps(state).encode()
+        self.payloads.state(kind, data)
+        return message["UpgradeStateResponse"](state=data)
+
+    def _kind(self, subject: Any) -> tuple[KindModel, Operations[Any]]:
+        if subject.token not in self.operations:
+            raise Permanent(f"there is no resource {subject.token} in version {self.schema.package.version}")
+        return self.schema.resources[subject.token], self.operations[subject.token]
+
+    async def _changed(self, kind: KindModel, request: Any, change: Callable[[], Awaitable[Found[Any]]]) -> Any:
+        """Return the response to a change; one that was not finished tells what there is."""
+        try:
+            async with asyncio.timeout(request.timeout_ms / 1000 or None):
+                found = await change()
+        except Partial as error:
+            state, told = self._returned(kind, error.found), failure_of(error, [request.inputs])
+            return message["ChangeResponse"](id=error.found.id, state=state, partial=True, failure=told)
+        return message["ChangeResponse"](id=found.id, state=self._returned(kind, found), revision=found.revision)
+
+    def _predicted(self, kind: KindModel, id_: str, values: Mapping[str, Any]) -> Any:
+        """Return what a change will give: what only the provider sets is unknown."""
+        required = {each.name: UNKNOWN for each in outputs(kind.fields) if each.required}
+        return message["ChangeResponse"](id=id_, state=self.payloads.pack_state(kind, {**required, **values}))
+
+    def _returned(self, kind: KindModel, found: Any) -> bytes:
+        """Return the state that an author has returned, after checking it against the schema."""
+        if not isinstance(found, Found) or not isinstance(found.id, str) or not found.id:
+            raise TypeError(f"the provider must return plugin.Found with an id, not {type(found).__name__}")
+        try:
+            data = self.payloads.pack_state(kind, plain(found.state))
+            self.payloads.state(kind, data)
+        except Invalid as error:
+            raise ValueError(f"the provider returned a wrong {kind.name}: {error}") from None
+        except (TypeError, AttributeError, KeyError, StopIteration) as error:
+            raise ValueError(f"the provider returned a {kind.name} with a value of a wrong type: {error}") from None
+        return data
+
+
+def encoded(violations: Sequence[Violation]) -> list[Any]:
+    """Return violations as messages."""
+    return [message["Violation"](**each._asdict()) for each in violations]

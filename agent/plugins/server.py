@@ -1,0 +1,129 @@
+"""The process of a plugin: a gRPC server on a unix socket, which only the agent that has started it can use.
+
+The agent gives the path of the socket as the only argument, in a directory that belongs to the plugin's user (0700),
+and the secret of this start through the descriptor that `HOLDFAST_PLUGIN_SECRET` names. The process writes `READY` to
+standard output once it listens, and ends when its standard input does: no plugin outlives its agent. Its log goes to
+standard error, one object of JSON a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import grpc
+from grpc import aio
+
+from holdfast.agent.plugins.messages import METHODS, PACKAGE, SECRET, Method, message
+from holdfast.agent.plugins.servicer import Servicer
+from holdfast.agent.plugins.stub import Configure, Operations
+from holdfast.resources.errors import HoldfastError
+
+READY = "holdfast-plugin ready"
+SECRET_VARIABLE = "HOLDFAST_PLUGIN_SECRET"  # noqa: S105 - the name of a variable
+LARGEST = 64 << 20
+"""Greatest size of a message, in bytes."""
+GRACE = 5.0
+"""Seconds that calls have to end when the process is to end."""
+
+
+def run(schema: str, operations: Iterable[Operations[Any]], configure: Configure | None) -> None:
+    """Serve until standard input ends, or SIGTERM. Ends the process with 64 if it was not started by an agent."""
+    if len(sys.argv) != 2 or SECRET_VARIABLE not in os.environ:
+        sys.exit("this is a plugin of holdfast: name it under `plugins` in agent.yaml, and the agent starts it")
+    logging.basicConfig(handlers=[logging.StreamHandler(sys.stderr)], level=logging.INFO)
+    logging.getLogger().handlers[0].setFormatter(JsonLines())
+    with os.fdopen(int(os.environ.pop(SECRET_VARIABLE))) as file:
+        secret = file.read().strip()
+    try:
+        asyncio.run(serve(Servicer(schema, operations, configure), sys.argv[1], secret))
+    except HoldfastError as error:
+        sys.exit(str(error))
+
+
+async def serve(servicer: Servicer, path: str, secret: str) -> None:
+    """Serve on a socket until standard input ends, or SIGTERM."""
+    os.umask(0o077)
+    server = aio.server(
+        options=[("grpc.max_receive_message_length", LARGEST), ("grpc.max_send_message_length", LARGEST)]
+    )
+    server.add_generic_rpc_handlers([Handlers(servicer, secret)])
+    server.add_insecure_port(f"unix:{path}")
+    await server.start()
+    sys.stdout.write(READY + "\n")
+    sys.stdout.flush()
+    await _end_of_agent()
+    await server.stop(GRACE)
+
+
+async def _end_of_agent() -> None:
+    """Return when standard input ends, or at SIGTERM."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, ended.set)
+    loop.add_reader(0, lambda: None if os.read(0, 4096) else ended.set())
+    await ended.wait()
+    loop.remove_reader(0)
+
+
+class Handlers(grpc.GenericRpcHandler):
+    """The methods of the service. A call without the secret is refused before its request is read."""
+
+    def __init__(self, servicer: Servicer, secret: str) -> None:
+        self._servicer = servicer
+        self._secret = secret.encode()
+
+    def service(self, details: Any) -> Any:
+        """Return the handler of a method; None if there is no such method."""
+        package, _, name = details.method.strip("/").rpartition("/")
+        if package != f"{PACKAGE}.Provider" or name not in METHODS:
+            return None
+        given = next((value for key, value in details.invocation_metadata if key == SECRET), "")
+        if not hmac.compare_digest(str(given).encode(), self._secret):
+            return grpc.unary_unary_rpc_method_handler(_refuse)
+        method = METHODS[name]
+        read = message[method.request].FromString
+        if method.streams:
+            return grpc.unary_stream_rpc_method_handler(self._watch, read, _serialized)
+        return grpc.unary_unary_rpc_method_handler(self._answers(method), read, _serialized)
+
+    def _answers(self, method: Method) -> Any:
+        async def answer(request: Any, _: Any) -> Any:
+            return await self._servicer.answer(method.name, request)
+
+        return answer
+
+    async def _watch(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        try:
+            async for event in self._servicer.watch(list(request.tokens), request.revision):
+                yield event
+        except Exception as error:  # the code of an author may raise anything
+            logging.getLogger("holdfast.plugin").exception("the watch has failed")
+            await context.abort(grpc.StatusCode.ABORTED, str(error) or type(error).__name__)
+
+
+def _serialized(response: Any) -> bytes:
+    data: bytes = response.SerializeToString()
+    return data
+
+
+async def _refuse(_: Any, context: Any) -> None:
+    await context.abort(grpc.StatusCode.UNAUTHENTICATED, "the call does not carry the secret of this start")
+
+
+class JsonLines(logging.Formatter):
+    """Formats the log as one object of JSON a line, which the agent takes apart."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        said = {"time": time.time(), "level": record.levelname.lower(), "message": record.getMessage()}
+        if record.exc_info:
+            said["error"] = self.formatException(record.exc_info)
+        return json.dumps(said)

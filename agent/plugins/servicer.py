@@ -1,0 +1,153 @@
+"""Answers all calls of the protocol for one provider.
+
+The gRPC server (`server.py`) and the adapter within one process (`in_process.py`) call `answer` and `watch`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from holdfast.agent.plugins.failures import failure_of
+from holdfast.agent.plugins.messages import METHODS, NEWEST, OLDEST, message
+from holdfast.agent.plugins.payloads import Invalid, Payloads
+from holdfast.agent.plugins.resource_calls import ResourceCalls, encoded
+from holdfast.agent.plugins.schema import Schema
+from holdfast.agent.plugins.stub import Configure, Operations
+from holdfast.resources.errors import DeclarationError, HoldfastError, Permanent
+
+CAPABILITIES = ("watch", "read-many", "upgrade-state")
+EVENTS = 1000
+"""Events of watches that wait for the agent; while there are more, watches wait."""
+
+
+class Servicer:
+    """One provider. `configure` receives its configuration, decoded and validated, before any other operation."""
+
+    def __init__(self, text: str, operations: Iterable[Operations[Any]], configure: Configure | None = None) -> None:
+        self.text = text
+        self.schema = Schema.read(text)
+        self.operations = {each.token: each for each in operations}
+        self._payloads = Payloads(self.schema)
+        self._configure = configure
+        self._running: set[asyncio.Task[Any]] = set()
+        if missing := sorted(self.schema.resources.keys() - self.operations.keys()):
+            raise DeclarationError(f"no operations for {', '.join(missing)}: pass an instance of each to serve()")
+        calls = ResourceCalls(self.schema, self.operations)
+        self._handlers: dict[str, Callable[[Any], Awaitable[Any]]] = {
+            "Handshake": self._handshake,
+            "GetSchema": self._get_schema,
+            "CheckConfig": self._check_config,
+            "Configure": self._set_config,
+            "Check": calls.check,
+            "Diff": calls.diff,
+            "Read": calls.read,
+            "Create": calls.create,
+            "Update": calls.update,
+            "Delete": calls.delete,
+            "Invoke": self._invoke,
+            "Cancel": self._cancel,
+            "Health": self._health,
+            "UpgradeState": calls.upgrade_state,
+        }
+
+    async def answer(self, method: str, request: Any) -> Any:
+        """Return the response to a request. Failures of the author's code are part of it."""
+        task = asyncio.ensure_future(self._handlers[method](request))
+        self._running.add(task)
+        try:
+            return await task
+        except Invalid as error:
+            return message[METHODS[method].response](violations=encoded(error.violations))
+        except asyncio.CancelledError as error:
+            if not task.cancelled() or asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                task.cancel()
+                raise
+            return self._failed(method, error, request)
+        except Exception as error:  # noqa: BLE001 - the code of an author may raise anything
+            return self._failed(method, error, request)
+        finally:
+            self._running.discard(task)
+
+    def _failed(self, method: str, error: BaseException, request: Any) -> Any:
+        """Return the failure of a call; the log has the traceback, unless the author raised the error on purpose."""
+        if not isinstance(error, (HoldfastError, TimeoutError, asyncio.CancelledError)):
+            places = "".join(traceback.format_tb(error.__traceback__))  # without its text, which may have secrets
+            logging.getLogger("holdfast.plugin").error("%s has failed: %s\n%s", method, type(error).__name__, places)
+        payloads = [value for _, value in request.ListFields() if isinstance(value, bytes)]
+        return message[METHODS[method].response](failure=failure_of(error, payloads))
+
+    async def _handshake(self, request: Any) -> Any:
+        package, common = self.schema.package, min(request.newest, NEWEST)
+        if common < max(request.oldest, OLDEST):
+            spoken = f"{request.oldest} to {request.newest}"
+            raise Permanent(f"the plugin speaks versions {OLDEST} to {NEWEST} of the protocol, the agent {spoken}")
+        if request.package != package.name:
+            raise Permanent(f"the plugin provides the package {package.name!r}, not {request.package!r}")
+        return message["HandshakeResponse"](
+            protocol=common,
+            capabilities=CAPABILITIES,
+            package=package.name,
+            version=package.version,
+            schema_digest=self.schema.digest,
+        )
+
+    async def _get_schema(self, _: Any) -> Any:
+        return message["GetSchemaResponse"](schema=self.text.encode())
+
+    async def _check_config(self, request: Any) -> Any:
+        self._payloads.config(request.config)
+        return message["ConfigResponse"]()
+
+    async def _set_config(self, request: Any) -> Any:
+        values = self._payloads.config(request.config)
+        if self._configure is not None:
+            await self._configure(values)
+        return message["ConfigResponse"]()
+
+    async def _health(self, _: Any) -> Any:
+        return message["HealthResponse"](serving=True)
+
+    async def _cancel(self, _: Any) -> Any:
+        for task in self._running - {asyncio.current_task()}:
+            task.cancel()
+        return message["CancelResponse"]()
+
+    async def _invoke(self, request: Any) -> Any:
+        raise Permanent(f"there is no function {request.function}")
+
+    async def watch(self, tokens: Sequence[str], revision: str) -> AsyncIterator[Any]:
+        """Yield the events of these resources; the first says that all of them are watched.
+
+        Raises what the author's code raises.
+        """
+        events: asyncio.Queue[Any] = asyncio.Queue(EVENTS)
+        unarmed = set(tokens)
+
+        async def follow(token: str) -> None:
+            async for id_, at in self.operations[token].watch(revision):
+                if token in unarmed:
+                    unarmed.discard(token)
+                    if not unarmed:
+                        await events.put(message["WatchEvent"](armed=True))
+                else:
+                    await events.put(message["WatchEvent"](token=token, id=id_, revision=at, relist=not id_))
+
+        followers = [asyncio.ensure_future(follow(token)) for token in tokens]
+        try:
+            while True:
+                waiting = asyncio.ensure_future(events.get())
+                done, _ = await asyncio.wait([waiting, *followers], return_when=asyncio.FIRST_COMPLETED)
+                if waiting in done:
+                    yield waiting.result()
+                    continue
+                waiting.cancel()
+                next(iter(done)).result()
+                return  # a watch has ended without an error; the agent starts it again
+        finally:
+            for each in followers:
+                each.cancel()
+            await asyncio.gather(*followers, return_exceptions=True)

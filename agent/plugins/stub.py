@@ -1,0 +1,170 @@
+"""What the author of a provider uses: `from holdfast import plugin`.
+
+The stub that the compiler generates has a class for each resource; the author derives from it and writes what is
+interesting:
+
+    class Roles(RoleOperations):
+        async def read(self, key: plugin.Key, inputs: Role) -> plugin.Found[Role] | None: ...
+        async def create(self, inputs: Role) -> plugin.Found[Role]: ...
+        async def update(self, found: plugin.Found[Role], inputs: Role) -> plugin.Found[Role]: ...
+        async def delete(self, found: plugin.Found[Role]) -> None: ...
+
+    if __name__ == "__main__":
+        plugin.serve(SCHEMA, Roles())
+
+Values arrive decoded and validated, and what the author returns is validated as well. What an author raises becomes a
+failure with a code: `Temporary` may be tried again, `Permanent` may not, `Conflict` says that the resource has another
+revision, `Partial` that a resource was created but not finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Generic, TypeVar
+
+from holdfast.agent.plugins.values import UNKNOWN, Secret, Violation
+from holdfast.resources.errors import HoldfastError, Permanent, Temporary
+from holdfast.resources.idl import UNSET, Unset
+
+__all__ = [
+    "UNKNOWN",
+    "UNSET",
+    "Conflict",
+    "Found",
+    "Key",
+    "Operations",
+    "Partial",
+    "Permanent",
+    "Secret",
+    "Struct",
+    "Temporary",
+    "Unset",
+    "Violation",
+    "serve",
+]
+
+V = TypeVar("V")
+Configure = Callable[[Mapping[str, Any]], Awaitable[None]]
+"""Receives the configuration of the provider, decoded and validated."""
+
+
+class Conflict(HoldfastError):
+    """The resource no longer has the revision that was expected."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """What is known about a resource before it is read."""
+
+    id: str
+    """Identifier that `create` has returned; empty if it is not known."""
+    trace: str = ""
+    """Identifier of the run, for the log."""
+
+
+@dataclass(frozen=True)
+class Found(Generic[V]):
+    """A resource that exists."""
+
+    id: str
+    state: V
+    revision: str = ""
+    """Changes whenever the resource does; empty if the provider has no such thing."""
+
+
+class Partial(HoldfastError):
+    """A resource was created, but not finished; the next try is an update of `found`."""
+
+    def __init__(self, message: str, found: Found[Any]) -> None:
+        super().__init__(message)
+        self.found = found
+
+
+class Struct:
+    """Base of the generated dataclasses. A field that is not given is `UNSET`."""
+
+    record: ClassVar[str]
+    """Name of the record in the schema, or token of the resource."""
+
+
+def plain(value: Any) -> Any:
+    """Return a value with generated dataclasses as dicts, without fields that are not given."""
+    if isinstance(value, Struct):
+        given = {each.name: getattr(value, each.name) for each in fields(value)}  # type: ignore[arg-type]
+        return {name: plain(item) for name, item in given.items() if item is not UNSET}
+    if isinstance(value, Secret):
+        return Secret(plain(value.value))
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    return value
+
+
+class Operations(Generic[V]):
+    """The operations on one kind of resource. `V` is the generated dataclass with all of its fields.
+
+    A method that the author does not write answers as its documentation says.
+    """
+
+    token: ClassVar[str]
+    """`package:module:Name`."""
+    struct: ClassVar[type[Any]]
+    """The generated dataclass."""
+
+    async def check(self, inputs: V) -> Sequence[Violation]:
+        """Return what is wrong with inputs that satisfy the schema; by default nothing."""
+        return ()
+
+    async def diff(self, found: Found[V], inputs: V) -> Sequence[str]:
+        """Return further fields whose difference replaces the resource; by default only those declared so do."""
+        return ()
+
+    async def read(self, key: Key, inputs: V) -> Found[V] | None:
+        """Return the resource; None if it does not exist. Without an id, find it by its inputs."""
+        raise NotImplementedError
+
+    async def read_many(self, wanted: Sequence[tuple[Key, V]]) -> Sequence[Found[V] | Exception | None]:
+        """Return several resources, in order; override this where one question answers all. By default one by one."""
+        results: list[Found[V] | Exception | None] = []
+        for key, inputs in wanted:
+            try:
+                results.append(await self.read(key, inputs))
+            except Exception as error:  # noqa: BLE001 - each resource fails by itself
+                results.append(error)
+        return results
+
+    async def create(self, inputs: V) -> Found[V]:
+        """Create the resource, and return it."""
+        raise NotImplementedError
+
+    async def update(self, found: Found[V], inputs: V) -> Found[V]:
+        """Change the resource to these inputs, and return it."""
+        raise NotImplementedError
+
+    async def delete(self, found: Found[V]) -> None:
+        """Delete the resource; it is no error if it does not exist."""
+        raise NotImplementedError
+
+    def watch(self, revision: str) -> AsyncIterator[tuple[str, str]]:
+        """Yield once with two empty texts when armed, and then id and revision of what has changed.
+
+        An empty id says that changes may have been missed. `revision` is that of the last event that the agent has
+        received; empty at the start.
+        """
+        raise NotImplementedError
+
+    async def upgrade(self, version: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the state that an older version has stored, as data of the present version."""
+        raise NotImplementedError
+
+
+def serve(schema: str, *operations: Operations[Any], configure: Configure | None = None) -> None:
+    """Serve as a plugin until the agent ends the process.
+
+    `schema` is the text of schema.json. `configure` receives the configuration of agent.yaml, before any other call.
+    """
+    from holdfast.agent.plugins.server import run  # noqa: PLC0415 - gRPC is loaded by a process that serves
+
+    run(schema, operations, configure)

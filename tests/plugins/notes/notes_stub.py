@@ -1,0 +1,36 @@
+"""What the compiler will generate for the package of the tests, written by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from holdfast import plugin
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line(plugin.Struct):
+    """A line of a note."""
+
+    record: ClassVar[str] = "note:Line"
+    text: str
+    number: int | plugin.Unset = plugin.UNSET
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note(plugin.Struct):
+    """A note, which the provider keeps as a file."""
+
+    record: ClassVar[str] = "notes:note:Note"
+    name: str | plugin.Unset = plugin.UNSET
+    owner: str | plugin.Unset = plugin.UNSET
+    lines: list[Line] | plugin.Unset = plugin.UNSET
+    size: int | plugin.Unset = plugin.UNSET
+    password: plugin.Secret | plugin.Unset | None = plugin.UNSET
+
+
+class NoteOperations(plugin.Operations[Note]):
+    """Operations on notes."""
+
+    token = "notes:note:Note"
+    struct = Note

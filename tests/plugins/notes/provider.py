@@ -1,0 +1,112 @@
+"""A provider that keeps notes as files in the directory of its configuration, and misbehaves on request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from notes_stub import Line, Note, NoteOperations
+
+from holdfast import plugin
+
+
+class Notes(NoteOperations):
+    """Notes as files; the names of some ask for misbehaviour."""
+
+    def __init__(self) -> None:
+        self.directory = Path()
+        self.calls: list[str] = []
+        self.changed: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+
+    async def configure(self, config: Mapping[str, Any]) -> None:
+        """Receive the directory."""
+        self.directory = Path(config["directory"])
+
+    async def check(self, inputs: Note) -> list[plugin.Violation]:
+        """Refuse an owner."""
+        self.calls.append("check")
+        return [plugin.Violation("rule", "owner", "nobody may own a note")] if inputs.owner == "nobody" else []
+
+    async def read(self, key: plugin.Key, inputs: Note) -> plugin.Found[Note] | None:
+        """Read the file."""
+        self.calls.append("read")
+        name = key.id or str(inputs.name)
+        await misbehave(name, "read", inputs)
+        path = self.directory / name
+        return self.found(name) if path.exists() else None
+
+    async def create(self, inputs: Note) -> plugin.Found[Note]:
+        """Write the file."""
+        self.calls.append("create")
+        self.write(inputs)
+        if inputs.name == "partial":
+            raise plugin.Partial("the disk was full half-way", self.found("partial"))
+        await misbehave(str(inputs.name), "create", inputs)
+        return self.found(str(inputs.name))
+
+    async def update(self, found: plugin.Found[Note], inputs: Note) -> plugin.Found[Note]:
+        """Write the file again."""
+        self.calls.append("update")
+        if found.revision and found.revision != self.found(found.id).revision:
+            raise plugin.Conflict("somebody else has changed the note")
+        self.write(inputs)
+        return self.found(found.id)
+
+    async def delete(self, found: plugin.Found[Note]) -> None:
+        """Remove the file."""
+        self.calls.append("delete")
+        await misbehave(found.id, "delete", found.state)
+        (self.directory / found.id).unlink(missing_ok=True)
+
+    async def watch(self, revision: str) -> AsyncIterator[tuple[str, str]]:
+        """Report what a test puts into the queue, beginning with the revision from which it resumes."""
+        yield "", ""
+        if revision:
+            yield "", revision
+        while True:
+            yield await self.changed.get()
+
+    async def upgrade(self, version: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Version 1 had one text."""
+        return {"name": state["name"], "owner": state["owner"], "size": "0", "lines": [{"text": state["text"]}]}
+
+    def write(self, inputs: Note) -> None:
+        """Write the file."""
+        lines = [] if inputs.lines is plugin.UNSET else [each.text for each in inputs.lines]
+        (self.directory / str(inputs.name)).write_text(json.dumps([inputs.owner, lines]))
+
+    def found(self, name: str) -> plugin.Found[Note]:
+        """Return what the file says."""
+        path = self.directory / name
+        owner, lines = json.loads(path.read_text())
+        note = Note(name=name, owner=owner, lines=[Line(text=text) for text in lines], size=path.stat().st_size)
+        return plugin.Found(name, note, str(path.stat().st_mtime_ns))
+
+
+async def misbehave(name: str, when: str, inputs: Note) -> None:
+    """Do what the name of a note says: `read-hangs`, `create-crashes`, ..."""
+    said, _, deed = name.partition("-")
+    if said != when:
+        return
+    if deed == "hangs":
+        await asyncio.Event().wait()
+    if deed == "crashes":
+        os._exit(3)
+    if deed == "floods":
+        sys.stderr.write("x" * (1 << 20) + "\n")
+    if deed == "raises":
+        raise KeyError(f"no such thing as {inputs.password and inputs.password.value}")
+    if deed == "fails":
+        raise plugin.Permanent("the note is locked for ever")
+    if deed == "waits":
+        raise plugin.Temporary("the note is locked")
+
+
+if __name__ == "__main__":
+    notes = Notes()
+    plugin.serve((Path(__file__).parent / "schema.json").read_text(), notes, configure=notes.configure)

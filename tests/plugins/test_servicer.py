@@ -1,0 +1,263 @@
+"""What a provider answers to the calls of the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.plugins.in_process import InProcess
+from holdfast.agent.plugins.messages import NEWEST, message
+from holdfast.agent.plugins.servicer import Servicer
+from holdfast.agent.plugins.values import UNKNOWN, Secret
+from holdfast.resources.errors import DeclarationError, Temporary
+from notes_package import NOTE, SCHEMA
+
+WEB = {"name": "web", "owner": "me", "lines": [{"text": "hello"}]}
+
+
+async def test_a_resource_is_created_read_changed_and_deleted(caller, tmp_path):
+    """Each answer has the id, and the state with what the provider sets."""
+    created = await caller("Create", inputs=WEB)
+    state = caller.payloads.state(NOTE, created.state)
+    read = await caller.read("web")
+    updated = await caller("Update", "web", state=state, inputs={**WEB, "lines": []}, expected_revision=read.revision)
+    deleted = await caller("Delete", "web", state=state)
+    gone = await caller.read("web")
+
+    assert (created.id, state["size"], state["lines"]) == ("web", 17, [{"text": "hello"}])
+    assert read.exists
+    assert (read.id, read.state) == ("web", created.state)
+    assert caller.payloads.state(NOTE, updated.state)["lines"] == []
+    assert deleted.id == "web"
+    assert not deleted.failure.code
+    assert not gone.exists
+    assert not gone.failure.code
+
+
+async def test_check_fills_in_defaults_and_a_name(caller):
+    """The name stays the same once it has been made."""
+    first = caller.payloads.inputs(NOTE, (await caller("Check", inputs={"owner": "me"})).inputs)
+    again = await caller("Check", inputs={"owner": "me"}, old_inputs=first)
+
+    assert first["lines"] == []
+    assert first["name"].startswith("note-")
+    assert caller.payloads.inputs(NOTE, again.inputs)["name"] == first["name"]
+
+
+async def test_violations_of_the_schema_and_of_the_author_have_codes_and_paths(caller):
+    """The author's code is not called with inputs that break the schema."""
+    wrong = await caller("Check", inputs=b'{"lines": [{"txt": 1}], "size": "1"}')
+    refused = await caller("Check", inputs={"owner": "nobody"})
+
+    assert [(each.code, each.path) for each in wrong.violations] == [
+        ("unexpected", "lines[0].txt"),
+        ("missing", "lines[0].text"),
+        ("unexpected", "size"),
+        ("missing", "owner"),
+    ]
+    assert [(each.code, each.path) for each in refused.violations] == [("rule", "owner")]
+    assert caller.notes.calls == ["check"]
+
+
+async def test_unknown_inputs_are_accepted_without_the_authors_check(caller):
+    """They are known when the resource is created."""
+    answer = await caller("Check", inputs={"name": "web", "owner": UNKNOWN})
+
+    assert not answer.violations
+    assert caller.payloads.inputs(NOTE, answer.inputs)["owner"] is UNKNOWN
+    assert caller.notes.calls == []
+
+
+async def test_diff_names_what_an_update_changes_and_what_replaces(caller):
+    """Arguments that are not given, and those that are never returned, do not differ."""
+    state = {**WEB, "size": 3}
+    none = await caller("Diff", "web", state=state, inputs={**WEB, "password": Secret("x")})
+    some = await caller("Diff", "web", state=state, inputs={"name": "web", "owner": "you", "lines": []})
+
+    assert list(none.differences) == []
+    assert [(each.path, each.kind, each.replaces) for each in some.differences] == [
+        ("owner", "change", True),
+        ("lines", "change", False),
+    ]
+
+
+async def test_a_dry_run_does_not_call_the_author(caller):
+    """What only the provider sets is unknown."""
+    created = await caller("Create", inputs=WEB, dry_run=True)
+    updated = await caller("Update", "web", state={**WEB, "size": 3}, inputs={**WEB, "lines": []}, dry_run=True)
+    deleted = await caller("Delete", "web", state={**WEB, "size": 3}, dry_run=True)
+
+    assert caller.payloads.state(NOTE, created.state) == {**WEB, "size": UNKNOWN}
+    assert caller.payloads.state(NOTE, updated.state) == {**WEB, "lines": [], "size": 3}
+    assert not deleted.failure.code
+    assert caller.notes.calls == []
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "told"),
+    [
+        ("create-raises", "fault", "KeyError: 'no such thing as ********'"),
+        ("create-fails", "permanent", "the note is locked for ever"),
+        ("create-waits", "retry", "the note is locked"),
+        ("create-hangs", "retry", "the time is over"),
+    ],
+)
+async def test_what_an_author_raises_is_a_failure_with_a_code(caller, name, code, told):
+    """Its message shows no secret of the request."""
+    inputs = {**WEB, "name": name, "password": Secret("hunter22")}
+    answer = await caller("Create", inputs=inputs, timeout_ms=100 if "hangs" in name else 0)
+
+    assert (answer.failure.code, answer.failure.message) == (code, told)
+
+
+async def test_a_create_that_was_not_finished_tells_what_exists(caller):
+    """The next try is an update of it."""
+    answer = await caller("Create", inputs={**WEB, "name": "partial"})
+
+    assert answer.partial
+    assert (answer.id, answer.failure.code) == ("partial", "retry")
+    assert caller.payloads.state(NOTE, answer.state)["owner"] == "me"
+
+
+async def test_an_update_of_another_revision_is_a_conflict(caller):
+    """Nothing is overwritten that the agent has not seen."""
+    await caller("Create", inputs=WEB)
+    answer = await caller("Update", "web", state={**WEB, "size": 3}, inputs=WEB, expected_revision="1")
+
+    assert answer.failure.code == "conflict"
+
+
+async def test_each_of_several_reads_fails_by_itself(caller):
+    """The results are in the order of the items."""
+    await caller("Create", inputs=WEB)
+    items = [
+        message["ReadItem"](
+            subject=message["Subject"](token="notes:note:Note"),
+            inputs=caller.payloads.pack_inputs(NOTE, {"name": name, "owner": "me"}),
+        )
+        for name in ("read-fails", "web", "gone")
+    ]
+    items.append(message["ReadItem"](subject=items[0].subject, inputs=b'{"name": 5}'))
+    results = (await caller.connection.call("Read", message["ReadRequest"](items=items))).results
+
+    assert [each.exists for each in results] == [False, True, False, False]
+    assert [each.failure.code for each in results] == ["permanent", "", "", ""]
+    assert [len(each.violations) for each in results] == [0, 0, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        (None, "the provider must return plugin.Found with an id, not NoneType"),
+        ({"id": ""}, "the provider must return plugin.Found with an id"),
+        ({"size": "many"}, "the provider returned a wrong notes.note: size: it must be a whole number"),
+        ({"drop": "size"}, "the provider returned a wrong notes.note: size: it is required"),
+        ({"lines": 5}, "the provider returned a notes.note with a value of a wrong type"),
+    ],
+)
+async def test_a_wrong_answer_of_the_author_is_his_fault_and_said_so(caller, notes_module, monkeypatch, returned, told):
+    """The state is not sent."""
+    await caller("Create", inputs=WEB)
+
+    async def wrong(self, key, inputs):
+        if returned is None:
+            return "web"
+        right = self.found("web")
+        values = {**vars(right.state), **{k: v for k, v in returned.items() if k not in ("id", "drop")}}
+        values.pop(returned.get("drop", ""), None)
+        return notes_module.plugin.Found(returned.get("id", "web"), notes_module.Note(**values))
+
+    monkeypatch.setattr(notes_module.Notes, "read", wrong)
+    answer = await caller.read("web")
+
+    assert answer.failure.code == "fault"
+    assert told in answer.failure.message.replace("not str", "not NoneType")
+    assert not answer.state
+
+
+async def test_a_call_that_takes_too_long_can_be_cancelled(caller):
+    """The call answers that it was cancelled."""
+    call = asyncio.ensure_future(caller("Create", inputs={**WEB, "name": "create-hangs"}))
+    async with asyncio.timeout(60):
+        while "create" not in caller.notes.calls:
+            await asyncio.sleep(0)
+    await caller.connection.call("Cancel", message["CancelRequest"]())
+
+    assert (await call).failure.code == "cancelled"
+
+
+async def test_a_state_of_an_older_version_is_upgraded(caller):
+    """The provider returns one that satisfies the schema."""
+    answer = await caller("UpgradeState", state=b'{"name": "a", "owner": "me", "text": "old"}')
+
+    assert caller.payloads.state(NOTE, answer.state)["lines"] == [{"text": "old"}]
+
+
+async def test_events_follow_the_one_that_says_armed(caller):
+    """An event without an id says that changes may have been missed."""
+    events = caller.connection.watch(["notes:note:Note"], "r7")
+    found = [await anext(events), await anext(events)]
+    caller.notes.changed.put_nowait(("web", "r8"))
+    found.append(await anext(events))
+    await events.aclose()
+
+    assert [(each.armed, each.relist, each.id, each.revision) for each in found] == [
+        (True, False, "", ""),
+        (False, True, "", "r7"),
+        (False, False, "web", "r8"),
+    ]
+
+
+async def test_both_sides_agree_on_a_protocol(caller):
+    """Another package, or a protocol that one of them does not speak, is refused with what each has."""
+    right = await caller.connection.call("Handshake", message["HandshakeRequest"](oldest=1, newest=9, package="notes"))
+    other = await caller.connection.call("Handshake", message["HandshakeRequest"](oldest=1, newest=9, package="aws"))
+    newer = await caller.connection.call("Handshake", message["HandshakeRequest"](oldest=8, newest=9, package="notes"))
+
+    assert (right.protocol, right.version, right.failure.code) == (NEWEST, "1.0.0", "")
+    assert other.failure.message == "the plugin provides the package 'notes', not 'aws'"
+    assert newer.failure.message == "the plugin speaks versions 1 to 1 of the protocol, the agent 8 to 9"
+
+
+async def test_a_wrong_configuration_is_refused_with_the_path(caller):
+    """Nothing is configured."""
+    config = json.dumps({"directory": "relative"}).encode()
+    for method in ("CheckConfig", "Configure"):
+        answer = await caller.connection.call(method, message["ConfigRequest"](config=config))
+        assert [(each.code, each.path) for each in answer.violations] == [("form", "directory")]
+    assert caller.notes.directory != Path("relative")
+
+
+async def test_an_unknown_resource_is_a_failure_that_names_the_version(caller):
+    """It comes from an agent with another schema."""
+    subject = message["Subject"](token="notes:note:Nope")
+    answer = await caller.connection.call("Create", message["CreateRequest"](subject=subject))
+
+    assert answer.failure.message == "there is no resource notes:note:Nope in version 1.0.0"
+
+
+async def test_a_payload_that_is_not_json_is_a_violation(caller):
+    """It is no traceback."""
+    answer = await caller("Create", inputs=b"{")
+
+    assert [each.code for each in answer.violations] == ["form"]
+
+
+def test_a_provider_without_operations_for_a_resource_is_refused():
+    """At the start, not at the first call."""
+    with pytest.raises(DeclarationError, match="no operations for notes:note:Note"):
+        Servicer(SCHEMA, [])
+
+
+async def test_the_adapter_ends_a_call_in_time(notes_module, tmp_path):
+    """As the connection to a process does."""
+    notes = notes_module.Notes()
+    connection = InProcess(Servicer(SCHEMA, [notes], notes.configure))
+    item = message["ReadItem"](
+        subject=message["Subject"](token="notes:note:Note"), inputs=b'{"name": "read-hangs", "owner": "me"}'
+    )
+    with pytest.raises(Temporary, match="no answer in time"):
+        await connection.call("Read", message["ReadRequest"](items=[item]), timeout=0.05)
