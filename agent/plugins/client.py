@@ -86,7 +86,7 @@ async def shake_hands(client: Client, schema: Schema) -> None:
     answer = await client.call(
         "Handshake",
         message["HandshakeRequest"](
-            oldest=OLDEST, newest=NEWEST, package=package.name, schema_digest=schema.digest, capabilities=["watch"]
+            oldest=OLDEST, newest=NEWEST, package=package.name, schema_digest=schema.digest, capabilities=["events"]
         ),
         timeout=10,
     )

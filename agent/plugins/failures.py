@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast.agent.plugins.messages import message
-from holdfast.agent.plugins.payloads import Invalid
+from holdfast.agent.plugins.payloads import InvalidPayload
 from holdfast.agent.plugins.stub import Conflict, Partial
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.secrets import Redactor
@@ -38,7 +38,7 @@ CODES: tuple[tuple[type[BaseException], str], ...] = (
     (Permanent, "permanent"),
     (NotImplementedError, "unsupported"),
     (asyncio.CancelledError, "cancelled"),
-    (Invalid, "fault"),
+    (InvalidPayload, "fault"),
 )
 """Exception -> code of the failure, the first that fits; any other is a fault of the provider."""
 

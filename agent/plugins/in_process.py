@@ -11,7 +11,7 @@ from holdfast.agent.plugins.servicer import Servicer
 from holdfast.resources.errors import Temporary
 
 
-class Connection(Protocol):
+class ProviderConnection(Protocol):
     """How the agent calls a provider, wherever it runs."""
 
     async def call(self, method: str, request: Any, timeout: float | None = None) -> Any:

@@ -13,7 +13,7 @@ from holdfast.agent.plugins.schema import Schema, inputs, outputs
 from holdfast.agent.plugins.values import Violation
 
 
-class Invalid(Exception):
+class InvalidPayload(Exception):
     """A payload breaks rules of the schema."""
 
     def __init__(self, violations: Sequence[Violation]) -> None:
@@ -22,7 +22,7 @@ class Invalid(Exception):
 
 
 class Payloads:
-    """Packs and unpacks values. Every method that unpacks raises `Invalid`."""
+    """Packs and unpacks values. Every method that unpacks raises `InvalidPayload`."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -59,7 +59,7 @@ class Payloads:
 
 def _valid(decoder: Decoder, values: dict[str, Any]) -> dict[str, Any]:
     if decoder.violations:
-        raise Invalid(decoder.violations)
+        raise InvalidPayload(decoder.violations)
     return values
 
 
@@ -67,7 +67,7 @@ def _loaded(data: bytes) -> Any:
     try:
         return json.loads(data or b"{}")
     except ValueError as error:
-        raise Invalid([Violation("form", "", f"the payload is not JSON: {error}")]) from None
+        raise InvalidPayload([Violation("form", "", f"the payload is not JSON: {error}")]) from None
 
 
 def _dumped(data: Any) -> bytes:

@@ -13,7 +13,7 @@ from holdfast.agent.plugins.construct import construct
 from holdfast.agent.plugins.differences import differences
 from holdfast.agent.plugins.failures import failure_of
 from holdfast.agent.plugins.messages import message
-from holdfast.agent.plugins.payloads import Invalid, Payloads
+from holdfast.agent.plugins.payloads import InvalidPayload, Payloads
 from holdfast.agent.plugins.schema import Schema, outputs, remote_of
 from holdfast.agent.plugins.stub import Found, Key, Operations, Partial, plain
 from holdfast.agent.plugins.values import UNKNOWN, Violation
@@ -72,7 +72,7 @@ class ResourceCalls:
             try:
                 inputs = construct(operations.struct, self.payloads.inputs(kind, item.inputs))
                 wanted[number] = Key(item.subject.id, item.subject.trace), inputs
-            except Invalid as error:
+            except InvalidPayload as error:
                 results[number] = message["ReadResult"](violations=encoded(error.violations))
         found = await operations.read_many(list(wanted.values())) if wanted else ()
         if len(found) != len(wanted):
@@ -156,7 +156,7 @@ class ResourceCalls:
         try:
             data = self.payloads.pack_state(kind, plain(found.state))
             self.payloads.state(kind, data)
-        except Invalid as error:
+        except InvalidPayload as error:
             raise ValueError(f"the provider returned a wrong {kind.name}: {error}") from None
         except (TypeError, AttributeError, KeyError, StopIteration) as error:
             raise ValueError(f"the provider returned a {kind.name} with a value of a wrong type: {error}") from None

@@ -13,13 +13,13 @@ from typing import Any
 
 from holdfast.agent.plugins.failures import failure_of
 from holdfast.agent.plugins.messages import METHODS, NEWEST, OLDEST, message
-from holdfast.agent.plugins.payloads import Invalid, Payloads
+from holdfast.agent.plugins.payloads import InvalidPayload, Payloads
 from holdfast.agent.plugins.resource_calls import ResourceCalls, encoded
 from holdfast.agent.plugins.schema import Schema
 from holdfast.agent.plugins.stub import Configure, Operations
 from holdfast.resources.errors import DeclarationError, HoldfastError, Permanent
 
-CAPABILITIES = ("watch", "read-many", "upgrade-state")
+CAPABILITIES = ("events", "read-many", "upgrade-state")
 EVENTS = 1000
 """Events of watches that wait for the agent; while there are more, watches wait."""
 
@@ -60,7 +60,7 @@ class Servicer:
         self._running.add(task)
         try:
             return await task
-        except Invalid as error:
+        except InvalidPayload as error:
             return message[METHODS[method].response](violations=encoded(error.violations))
         except asyncio.CancelledError as error:
             if not task.cancelled() or asyncio.current_task().cancelling():  # type: ignore[union-attr]

@@ -1,21 +1,4 @@
-"""What the author of a provider uses: `from holdfast import plugin`.
-
-The stub that the compiler generates has a class for each resource; the author derives from it and writes what is
-interesting:
-
-    class Roles(RoleOperations):
-        async def read(self, key: plugin.Key, inputs: Role) -> plugin.Found[Role] | None: ...
-        async def create(self, inputs: Role) -> plugin.Found[Role]: ...
-        async def update(self, found: plugin.Found[Role], inputs: Role) -> plugin.Found[Role]: ...
-        async def delete(self, found: plugin.Found[Role]) -> None: ...
-
-    if __name__ == "__main__":
-        plugin.serve(SCHEMA, Roles())
-
-Values arrive decoded and validated, and what the author returns is validated as well. What an author raises becomes a
-failure with a code: `Temporary` may be tried again, `Permanent` may not, `Conflict` says that the resource has another
-revision, `Partial` that a resource was created but not finished.
-"""
+"""What the author of a provider writes, and what his code gives and gets: the vocabulary of `holdfast.plugin`."""
 
 from __future__ import annotations
 
@@ -23,26 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, TypeVar
 
-from holdfast.agent.plugins.values import UNKNOWN, Secret, Violation
-from holdfast.resources.errors import HoldfastError, Permanent, Temporary
-from holdfast.resources.idl import UNSET, Unset
-
-__all__ = [
-    "UNKNOWN",
-    "UNSET",
-    "Conflict",
-    "Found",
-    "Key",
-    "Operations",
-    "Partial",
-    "Permanent",
-    "Secret",
-    "Struct",
-    "Temporary",
-    "Unset",
-    "Violation",
-    "serve",
-]
+from holdfast.agent.plugins.values import Secret, Violation
+from holdfast.resources.errors import HoldfastError
+from holdfast.resources.idl import UNSET
 
 V = TypeVar("V")
 Configure = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -158,13 +124,3 @@ class Operations(Generic[V]):
     async def upgrade(self, version: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the state that an older version has stored, as data of the present version."""
         raise NotImplementedError
-
-
-def serve(schema: str, *operations: Operations[Any], configure: Configure | None = None) -> None:
-    """Serve as a plugin until the agent ends the process.
-
-    `schema` is the text of schema.json. `configure` receives the configuration of agent.yaml, before any other call.
-    """
-    from holdfast.agent.plugins.server import run  # noqa: PLC0415 - gRPC is loaded by a process that serves
-
-    run(schema, operations, configure)

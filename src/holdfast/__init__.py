@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.agent.plugins import stub as plugin
+    from holdfast.agent.plugins import api as plugin
     from holdfast.resources import idl
     from holdfast.resources.composite import Composite, Part
     from holdfast.resources.context import Context, Watch
@@ -59,7 +59,7 @@ __all__ = [
     "plugin",
 ]
 
-_MODULES = {"idl": "holdfast.resources.idl", "plugin": "holdfast.agent.plugins.stub"}
+_MODULES = {"idl": "holdfast.resources.idl", "plugin": "holdfast.agent.plugins.api"}
 _HOME = {
     "Composite": "composite",
     "Part": "composite",

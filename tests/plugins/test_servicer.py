@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from holdfast.agent.plugins.in_process import InProcess
 from holdfast.agent.plugins.messages import NEWEST, message
 from holdfast.agent.plugins.servicer import Servicer
@@ -181,7 +182,7 @@ async def test_a_wrong_answer_of_the_author_is_his_fault_and_said_so(caller, not
 async def test_a_call_that_takes_too_long_can_be_cancelled(caller):
     """The call answers that it was cancelled."""
     call = asyncio.ensure_future(caller("Create", inputs={**WEB, "name": "create-hangs"}))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE):
         while "create" not in caller.notes.calls:
             await asyncio.sleep(0)
     await caller.connection.call("Cancel", message["CancelRequest"]())

@@ -1,0 +1,54 @@
+"""What the author of a provider uses: `from holdfast import plugin`.
+
+The stub that the compiler generates has a class for each resource; the author derives from it and writes what is
+interesting:
+
+    class Roles(RoleOperations):
+        async def read(self, key: plugin.Key, inputs: Role) -> plugin.Found[Role] | None: ...
+        async def create(self, inputs: Role) -> plugin.Found[Role]: ...
+        async def update(self, found: plugin.Found[Role], inputs: Role) -> plugin.Found[Role]: ...
+        async def delete(self, found: plugin.Found[Role]) -> None: ...
+
+    if __name__ == "__main__":
+        plugin.serve(SCHEMA, Roles())
+
+Values arrive decoded and validated, and what the author returns is validated as well. What an author raises becomes a
+failure with a code: `Temporary` may be tried again, `Permanent` may not, `Conflict` says that the resource has another
+revision, `Partial` that a resource was created but not finished.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.agent.plugins.stub import Configure, Conflict, Found, Key, Operations, Partial, Struct
+from holdfast.agent.plugins.values import UNKNOWN, Secret, Violation
+from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.idl import UNSET, Unset
+
+__all__ = [
+    "UNKNOWN",
+    "UNSET",
+    "Conflict",
+    "Found",
+    "Key",
+    "Operations",
+    "Partial",
+    "Permanent",
+    "Secret",
+    "Struct",
+    "Temporary",
+    "Unset",
+    "Violation",
+    "serve",
+]
+
+
+def serve(schema: str, *operations: Operations[Any], configure: Configure | None = None) -> None:
+    """Serve as a plugin until the agent ends the process.
+
+    `schema` is the text of schema.json. `configure` receives the configuration of agent.yaml, before any other call.
+    """
+    from holdfast.agent.plugins.server import run  # noqa: PLC0415 - gRPC is loaded by a process that serves
+
+    run(schema, operations, configure)
