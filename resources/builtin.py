@@ -1,6 +1,7 @@
 """The built-in kinds, interfaces and providers, and the modules that declare them.
 
-A module is imported when a state names one of its kinds, or when its interface is first used.
+A module is imported when a state names one of its kinds, or when its interface is first used. Reading all modules to
+find the names would slow down each start. `scripts/reference` writes this file from the modules.
 """
 
 from __future__ import annotations
@@ -43,14 +44,18 @@ KIND_MODULES: Mapping[str, str] = {
 """Kind -> module that declares it."""
 
 INTERFACES: Mapping[str, str] = {
-    "group": "group", "language": "language", "pkg": "pkg", "service": "service", "user": "user",
-}  # fmt: skip
+    "group": "group",
+    "language": "language",
+    "pkg": "pkg",
+    "service": "service",
+    "user": "user",
+}
 """Virtual module -> module in `resources/interfaces/` that declares its interface."""
 PROVIDERS: Mapping[str, tuple[str, ...]] = {
-    "group": ("shadow", "busybox"),
-    "language": ("pip", "npm", "gem"),
-    "pkg": ("apt", "dnf", "dnf5", "zypper", "pacman", "apk"),
-    "service": ("systemd", "openrc", "runit", "sysv"),
-    "user": ("shadow", "busybox"),
+    "group": ("busybox", "shadow"),
+    "language": ("gem", "npm", "pip"),
+    "pkg": ("apk", "apt", "dnf", "dnf5", "pacman", "zypper"),
+    "service": ("openrc", "runit", "systemd", "sysv"),
+    "user": ("busybox", "shadow"),
 }
 """Virtual module -> modules in `resources/providers/` with providers of it, imported when it is first bound."""

@@ -1,4 +1,4 @@
-"""docs/calls.md and the pages of docs/kinds and docs/interfaces are those that the classes give."""
+"""resources/builtin.py, docs/calls.md and the pages of docs/kinds and docs/interfaces are what the classes give."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.generators import pages
+from holdfast.agent.generators import builtin_names, pages
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 
 
 def test_the_pages_are_fresh() -> None:
@@ -21,6 +22,12 @@ def test_the_pages_are_fresh() -> None:
 
     stale = sorted(name for name in {*fresh, *committed} if fresh.get(name) != committed.get(name))
     assert not stale, "run scripts/reference, and commit what it writes"
+
+
+def test_the_names_of_kinds_interfaces_and_providers_are_fresh() -> None:
+    """The tables name each class of the modules, and no others."""
+    committed = (ROOT / "resources/builtin.py").read_text(encoding="utf-8")
+    assert committed == builtin_names.written(), "run scripts/reference, and commit what it writes"
 
 
 def test_pages_of_what_does_not_exist_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
