@@ -82,7 +82,7 @@ def test_nothing_is_left_of_a_killed_test_process(run: Run):
         input()
     """)
     driver = subprocess.Popen(
-        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     with driver:
