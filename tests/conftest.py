@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 from hypothesis import settings
 
+import etcd_server
 from fake_machine import Action, Machine, Setting
 from holdfast.resources.interfaces import registry as interfaces
 from no_other_agent import hide_other_agent
@@ -99,6 +100,18 @@ def machine(virtual_time: None) -> Machine:
     machine = Machine()
     Setting.machine = Action.machine = machine
     return machine
+
+
+@pytest.fixture(scope="session")
+def etcd() -> Iterator[etcd_server.Cluster]:
+    """One etcd with one member for all tests of a process; each test uses keys of its own.
+
+    The test is skipped where etcd is not installed; on CI that is an error.
+    """
+    if not etcd_server.installed() and not os.environ.get("CI"):
+        pytest.skip("etcd is not installed (Debian: etcd-server)")
+    with etcd_server.Cluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture(autouse=True)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
-import urllib.request
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -277,22 +275,10 @@ async def test_a_transaction_with_too_many_operations_is_refused_before_it_is_se
             await api.create(Machine(id="a", note="x" * 2_000_000))
 
 
-def post(cluster: etcd_server.Cluster, path: str, **values: object) -> None:
-    """Send a request of the JSON gateway, for what the driver has no need of."""
-    request = urllib.request.Request(f"http://{cluster.endpoints[0]}/v3/{path}", json.dumps(values).encode())
-    urllib.request.urlopen(request, timeout=DEADLINE).close()
-
-
 async def test_users_and_tokens() -> None:
     """A wrong password is told; a token that has ended is renewed without a word."""
     with etcd_server.Cluster(options=["--auth-token-ttl", "1"]) as cluster:
-        for path, values in {
-            "auth/user/add": {"name": "root", "password": "secret"},
-            "auth/role/add": {"name": "root"},
-            "auth/user/grant": {"user": "root", "role": "root"},
-            "auth/enable": {},
-        }.items():
-            await asyncio.to_thread(lambda path=path, values=values: post(cluster, path, **values))
+        await asyncio.to_thread(cluster.demand_users, "secret")
         wrong = EtcdDriver(Access(cluster.endpoints, user="root", password="wrong"))
         with pytest.raises(Unavailable, match=r"etcd refuses the user 'root': .*authentication failed"):
             await wrong.open()

@@ -144,6 +144,20 @@ class Cluster:
             time.sleep(0.02)
         raise RuntimeError("the cluster has no leader")
 
+    def post(self, path: str, token: str = "", **values: Any) -> dict[str, Any]:
+        """Send a request of the JSON gateway, for what the driver has no need of; return the answer."""
+        url = f"http://{self.endpoints[0]}/v3/{path}"
+        request = urllib.request.Request(url, json.dumps(values).encode(), {"Authorization": token} if token else {})
+        with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
+            return dict(json.load(answer))
+
+    def demand_users(self, password: str) -> None:
+        """Answer users with a password only. The user `root`, who has this one, may do everything."""
+        self.post("auth/user/add", name="root", password=password)
+        self.post("auth/role/add", name="root")
+        self.post("auth/user/grant", user="root", role="root")
+        self.post("auth/enable")
+
     @property
     def endpoints(self) -> list[str]:
         """`host:port` of each member."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import grpc
@@ -57,14 +57,16 @@ KEEP_ALIVE = "/etcdserverpb.Lease/LeaseKeepAlive"
 
 
 class EtcdDriver(Driver):
-    """A cluster, or a part of its keys."""
+    """A cluster, or a part of its keys. `renew` reads the access again, in a thread, before each connection."""
 
     limits = Limits(operations=128, bytes=1_500_000)
 
-    def __init__(self, access: Access, prefix: str = PREFIX) -> None:
+    def __init__(self, access: Access, prefix: str = PREFIX, renew: Callable[[], Access] | None = None) -> None:
         self._prefix = prefix.encode()
-        self._connection = Connection(access)
+        self._connection = Connection(access, renew)
         self._closing = asyncio.Event()
+        self.listen: Callable[[], None] = lambda: None
+        """Called when `trouble` changes."""
 
     async def open(self) -> None:
         """Connect. Raises `Unavailable`."""
@@ -162,14 +164,15 @@ class EtcdDriver(Driver):
         tries, armed = 0, False
         while not self._closing.is_set():
             try:
-                async for batch in self._stream(after):
-                    self.trouble, tries = "", 0
+                async for batch in self._stream(after, tables):
+                    tries = 0
+                    self._tell("")
                     if batch.changes or batch.revision > after or not armed:
                         armed, after = True, max(after, batch.revision)
                         wanted = [each for each in batch.changes if _wanted(each.table, tables)]
                         yield WatchBatch(after, wanted)
             except (Unavailable, Rejected) as error:
-                self.trouble = str(error)
+                self._tell(str(error))
                 await self._rest(RETRIES[min(tries, len(RETRIES) - 1)])
                 tries += 1
 
@@ -237,9 +240,18 @@ class EtcdDriver(Driver):
         if reached < revision:
             raise Compacted(revision, reached)
 
-    async def _stream(self, after: int) -> AsyncIterator[WatchBatch]:
-        """Yield the batches of one stream of etcd. Raises `Compacted`, `Rejected` and `Unavailable`."""
-        start, end = self._range(None)
+    def _tell(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            self.trouble = trouble
+            self.listen()
+
+    async def _stream(self, after: int, tables: Sequence[str] | None) -> AsyncIterator[WatchBatch]:
+        """Yield the batches of one stream of etcd, which may be of more tables than these.
+
+        Raises `Compacted`, `Rejected` and `Unavailable`.
+        """
+        ranges = [self._range(table) for table in tables] if tables else [self._range(None)]
+        start, end = min(start for start, _ in ranges), max(end for _, end in ranges)
         create = message["WatchCreateRequest"](
             key=start, range_end=end, start_revision=after + 1, progress_notify=True, fragment=True
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 import grpc
 from grpc import aio
 
+from holdfast.agent.northbound.call_thread import CallThread
 from holdfast.agent.northbound.drivers.etcd_messages import METHODS, message
 from holdfast.agent.northbound.errors import Unavailable
 
@@ -22,8 +24,11 @@ OPTIONS = [
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
 ]
-"""A connection that is cut without a word is noticed after 15 seconds."""
+"""A connection that is cut without a word is noticed after 15 seconds. Proxies of the environment are for HTTP."""
+NOISE = re.compile(r"^failed to connect to all addresses; last error: ([A-Z_]+: )?(ipv[46]:\S+: )?")
+"""What precedes the reason in the text of an error of gRPC. The error of the driver names the member, too."""
 CREDENTIALS = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 LOST = (
     grpc.StatusCode.UNAVAILABLE,
@@ -45,7 +50,7 @@ class Tls:
     """Certificates in PEM form."""
 
     ca: bytes | None = None
-    """Of those that sign the members' certificates; None: those that the system trusts."""
+    """Of those that sign the members' certificates; None: those that gRPC trusts."""
     certificate: bytes | None = None
     key: bytes | None = field(default=None, repr=False)
 
@@ -75,10 +80,14 @@ class Rejected(Exception):
 
 
 class Connection:
-    """Requests and streams to whichever member answers."""
+    """Requests and streams to whichever member answers.
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
+    `renew` reads the access again; it is called in a thread before each connection, and may raise `Unavailable`.
+    """
+
+    def __init__(self, access: Access, renew: Callable[[], Access] | None = None) -> None:
+        self._access, self._renew = access, renew
+        self._thread = CallThread("etcd credentials")
         self._channel: aio.Channel | None = None
         self._member = 0
         self._token = ""
@@ -155,6 +164,8 @@ class Connection:
         """Return a channel to a member that accepts connections. Raises `Unavailable`."""
         async with self._turn:
             if self._channel is None:
+                if self._renew:
+                    self._access = await self._thread.run(self._renew)
                 endpoint = self._access.endpoints[self._member % len(self._access.endpoints)]
                 channel = self._open(endpoint)
                 try:
@@ -168,11 +179,14 @@ class Connection:
     async def _prepare(self, channel: aio.Channel, endpoint: str) -> None:
         """Connect, and get a token if that is needed. Raises `Unavailable`."""
         try:
-            await asyncio.wait_for(channel.channel_ready(), self._access.connect)
+            async with asyncio.timeout(self._access.connect):
+                why = await _refusal(channel)
         except TimeoutError:
-            self._member += 1
             why = "no connection" + (", or no agreement on TLS" if self._access.tls else "")
-            raise Unavailable(f"{endpoint}: {why} within {self._access.connect:g} s") from None
+            why = f"{why} within {self._access.connect:g} s"
+        if why:
+            self._member += 1
+            raise Unavailable(f"{endpoint}: {why}")
         if self._access.user and not self._token:
             await self._authenticate(channel, endpoint)
 
@@ -217,6 +231,19 @@ class Connection:
             self._member += 0 if same else 1
         with suppress(Exception):
             await channel.close()
+
+
+async def _refusal(channel: aio.Channel) -> str:
+    """Wait for a connection; return why it was not made, or nothing if it was."""
+    while (state := channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.READY:
+        if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+            try:  # only the error of a request says why
+                call: Callable[..., Awaitable[Any]] = channel.unary_unary("/etcdserverpb.Maintenance/Status")
+                await call(b"")
+            except aio.AioRpcError as error:
+                return NOISE.sub("", error.details() or error.code().name)
+        await channel.wait_for_state_change(state)
+    return ""
 
 
 def demand_not_cancelled() -> None:
