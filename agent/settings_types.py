@@ -10,6 +10,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 from holdfast.agent.paths import is_location
 from holdfast.resources.accepts import accepts
 
+LOOPBACK = r"localhost|127(\.[0-9]{1,3}){3}|::1"
+"""Pattern of names and addresses of this host: what is sent there crosses no network."""
+
 
 class SettingsGroup(BaseModel):
     """A group of settings: immutable, and unknown names are refused."""

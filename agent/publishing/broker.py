@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import ssl
-from pathlib import Path
-from typing import BinaryIO
-
-from holdfast.agent.northbound.errors import Unavailable
+from holdfast.agent.credential_files import read_certificates, read_password
 from holdfast.agent.northbound.pubsub.mqtt_session import Broker
 from holdfast.agent.publishing.mqtt_settings import BrokerUrl, MqttSettings
-from holdfast.resources import paths
-from holdfast.resources.errors import Permanent
-
-LARGEST = 1 << 20
-"""Most bytes of a file with certificates."""
-LONGEST = 65_535
-"""Most bytes of a password, in MQTT."""
 
 
 def make_broker(settings: MqttSettings, host: str) -> Broker:
@@ -27,65 +15,6 @@ def make_broker(settings: MqttSettings, host: str) -> Broker:
         url.port,
         identifier=f"{settings.prefix.replace('/', '-')}-{host}",
         user=settings.user or "",
-        password=_password(settings.password_file) if settings.password_file else "",
-        tls=_tls(settings) if url.encrypted else None,
+        password=read_password(settings.password_file) if settings.password_file else "",
+        tls=read_certificates(settings).context if url.encrypted else None,
     )
-
-
-def _password(path: Path) -> str:
-    """Return the first line of a file."""
-    try:
-        text = _read(path, secret=True, limit=LONGEST + 2).decode().partition("\n")[0].removesuffix("\r")
-    except UnicodeDecodeError:
-        raise Unavailable(f"cannot use the password in {path}: it is not UTF-8") from None
-    if not text:
-        raise Unavailable(f"cannot use the password in {path}: the first line is empty")
-    return text
-
-
-def _tls(settings: MqttSettings) -> ssl.SSLContext:
-    if settings.ca is None:
-        context = ssl.create_default_context()
-    else:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # it demands a certificate for the name of the broker
-        try:
-            context.load_verify_locations(cadata=_read(settings.ca).decode("ascii", "ignore"))
-        except (ssl.SSLError, ValueError):
-            raise Unavailable(f"cannot use {settings.ca}: there are no certificates in PEM in it") from None
-    if settings.cert is not None:
-        cert = _read(settings.cert, secret=settings.key is None)
-        key = cert if settings.key is None else _read(settings.key, secret=True)
-        try:
-            _load(context, cert, key)
-        except (ssl.SSLError, ValueError) as error:
-            why = getattr(error, "reason", None) or error
-            raise Unavailable(f"cannot use the certificate {settings.cert} with its key: {why}") from None
-    return context
-
-
-def _load(context: ssl.SSLContext, cert: bytes, key: bytes) -> None:
-    """Load a certificate and its key. OpenSSL only reads files: these are in memory, so what was checked is used."""
-    with _memory(cert) as cert_file, _memory(key) as key_file:
-        context.load_cert_chain(f"/proc/self/fd/{cert_file.fileno()}", f"/proc/self/fd/{key_file.fileno()}", _no_phrase)
-
-
-def _memory(data: bytes) -> BinaryIO:
-    """Return a file in memory."""
-    file = os.fdopen(os.memfd_create("pem"), "wb", buffering=0)
-    file.write(data)
-    return file
-
-
-def _no_phrase() -> str:
-    """Raise `ValueError`: without this OpenSSL would ask the terminal for a passphrase."""
-    raise ValueError("the key has a passphrase")
-
-
-def _read(path: Path, *, secret: bool = False, limit: int = LARGEST) -> bytes:
-    """Return the content of a file that only trusted users can write and, if it is secret, not everybody can read."""
-    try:
-        return paths.read_trusted(str(path), limit, secret=secret)
-    except OSError as error:
-        raise Unavailable(f"cannot read {path}: {error.strerror or error}") from None
-    except Permanent as error:
-        raise Unavailable(str(error)) from None

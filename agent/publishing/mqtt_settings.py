@@ -10,12 +10,11 @@ from pydantic import ValidationInfo, field_validator
 
 from holdfast.agent.northbound.errors import Invalid
 from holdfast.agent.northbound.pubsub.topics import demand_topic
-from holdfast.agent.settings_types import Location, SettingsGroup
+from holdfast.agent.settings_types import LOOPBACK, Location, SettingsGroup
 
 PORTS = {"mqtt": 1883, "mqtts": 8883}
 """Scheme -> the port of a URL that names none."""
 URL = r"(?P<scheme>mqtts?)://(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])(?::(?P<port>[0-9]{1,5}))?/?"
-LOOPBACK = r"localhost|127(\.[0-9]{1,3}){3}|::1"
 TEXT = r"[^\x00-\x1f\x7f]{1,1000}"
 """A text that a broker accepts as the name of a user."""
 
