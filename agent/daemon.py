@@ -119,6 +119,7 @@ class Daemon:
         records = Records(directory, self._health, agent=True, durable=settings.durable)
         stack.push_async_callback(records.close)
         host = await stack.enter_async_context(self._make_host(records))
+        self._world = host.world_database
         package_changes = PackageChanges(host.package_manager, self._health)
         engine = Engine(host, settings.engine, journal, self._emit, obstacle=package_changes.obstacle)
         self._publishing = Publishing(records, self._health, self._tasks, self._redact)
@@ -245,6 +246,7 @@ class Daemon:
     def _health_changed(self) -> None:
         self._agent.status.health_changed()
         self._agent.recorder.conditions(self._health.conditions)
+        self._world.changed()
 
     async def _stop_engine(self) -> None:
         """Let running resources and calls finish for `stop_timeout` seconds, then cancel them."""

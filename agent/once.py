@@ -77,6 +77,8 @@ async def _converge(
         async with host:
             host.update(managed=compiled.managed)
             host.onlooker = onlooker
+            if settings.etcd.endpoints:
+                await host.world_database.use(settings.etcd, str(compiled.grains["id"]))
             health = Health()
             health.listen = partial(_tell_of_health, health, emit)
             package_changes = PackageChanges(host.package_manager, health)

@@ -33,6 +33,7 @@ from holdfast.agent.presence import Presence
 from holdfast.agent.publishing.publishing import Publishing
 from holdfast.agent.records.recorder import Recorder
 from holdfast.agent.settings import Settings, load
+from holdfast.agent.shared.description import Description
 from holdfast.resources.errors import RAISED
 from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.gc_pause import GcPolicy
@@ -188,6 +189,7 @@ class Reloads:
             facts=compiled.grains, pillar=compiled.pillar, options=compiled.options, managed=compiled.managed
         )
         self._logs.redactor = self._host.redactor
+        await self._share(settings, compiled.grains["id"])
         self._host.forget_all_but(declared)
         async with self._host.taken_over(calls, settings.states) as snapshot:
             left = await self._engine.swap(
@@ -202,20 +204,28 @@ class Reloads:
         self._collector.replaced(left, self._resources)
         self._status.applied(settings, declared)
         self._recorder.describe(settings.states, compiled.grains)
+        self._host.world_database.changed()
         self.watch.follow(made_from(compiled, snapshot))
         read = compiled.read | (frozenset() if settings.id else {"id"})
         self.grains.use(compiled.grains, lambda: read | self._host.read)
         self._presence.note(self._read_from(settings))
 
     async def _publish(self) -> None:
-        """Use the settings of messages, also if no states could be applied yet: that is published, too."""
+        """Use the settings of messages and etcd, also if no states could be applied yet: that is published, too."""
         settings, host = self.settings, self._host.facts.get("id", "")
-        if settings.mqtt.url is not None and not host:
+        if (settings.mqtt.url is not None or settings.etcd.endpoints) and not host:
             try:
                 host = (await self._blocking(self._compiler.grains, settings))["id"]
             except (CompileError, OSError):  # reported as a problem of the configuration
                 return
         await self._publishing.use(settings.mqtt, str(host))
+        await self._share(settings, str(host))
+
+    async def _share(self, settings: Settings, host: str) -> None:
+        """Use the settings of the strings that hosts share."""
+        await self._host.world_database.use(
+            settings.etcd, host, lambda: Description(self._recorder.described, self._health.conditions)
+        )
 
     def _compile(self, settings: Settings) -> tuple[Compiled, frozenset[str]]:
         """Return the compiled states, and the identities of all resources.

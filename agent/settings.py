@@ -22,6 +22,7 @@ from holdfast.agent.northbound.pubsub.topics import topic_part
 from holdfast.agent.paths import CONFIG, STATE_DIR, anchored, default_socket, default_view_socket, read_settings
 from holdfast.agent.publishing.mqtt_settings import MqttSettings
 from holdfast.agent.settings_types import Location, SettingsGroup
+from holdfast.agent.shared.etcd_settings import EtcdSettings
 from holdfast.resources.fields import field
 from holdfast.resources.refusals import said
 from holdfast.resources.secrets import Redactor
@@ -205,6 +206,8 @@ class Settings(SettingsGroup):
     """What the agent writes down."""
     mqtt: MqttSettings = Field(default_factory=MqttSettings.model_construct)
     """The broker to which the agent publishes its presence, conditions, passes and changes."""
+    etcd: EtcdSettings = Field(default_factory=EtcdSettings.model_construct)
+    """The cluster in which hosts share strings."""
     lint: LintSettings = Field(default_factory=LintSettings.model_construct)
     """What `holdfast check` reports."""
     engine: EngineOptions = Field(default_factory=EngineOptions.model_construct)
@@ -279,7 +282,7 @@ def _anchored(settings: Settings, base: Path) -> Settings:
     """Return the same settings with every path absolute, those that were relative below `base`."""
     paths = {name: value for name, value in settings if isinstance(value, Path)}
     update: dict[str, Any] = {name: anchored(value, base) for name, value in paths.items()}
-    for name in ("metrics", "mqtt"):
+    for name in ("metrics", "mqtt", "etcd"):
         group: SettingsGroup = getattr(settings, name)
         inner = {key: anchored(value, base) for key, value in group if isinstance(value, Path)}
         if inner:

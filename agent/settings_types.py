@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,12 @@ from holdfast.agent.paths import is_location
 from holdfast.resources.accepts import accepts
 
 LOOPBACK = r"localhost|127(\.[0-9]{1,3}){3}|::1"
-"""Pattern of names and addresses of this host: what is sent there crosses no network."""
+"""Pattern of names and addresses of this host."""
+
+
+def stays_here(host: str) -> bool:
+    """Return whether what is sent to a host crosses no network."""
+    return re.fullmatch(LOOPBACK, host) is not None
 
 
 class SettingsGroup(BaseModel):

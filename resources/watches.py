@@ -56,7 +56,7 @@ async def idle() -> Watch:
     await asyncio.Event().wait()
 
 
-async def either(*watches: Watch) -> Watch:
+async def either(*watches: Watch) -> AsyncGenerator[None, None]:
     """Merge watches: armed when all of them are; reports the events of each.
 
     Raises the exception of the first watch that raises one, and ends when one of them ends.

@@ -1,4 +1,4 @@
-"""Strings and maps that resources, and with a fleet also hosts, share (`Context.world`)."""
+"""Strings and maps that resources share, and hosts, if the settings name an etcd (`Context.world`)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Protocol
 class World(Protocol):
     """Strings that hosts share, and maps with one string for each host.
 
-    Without a fleet, the resources of one host share them. A method that fails raises `Permanent`, `OSError`, or
-    `Temporary` while the strings cannot be read or written. A watch that fails ends with these, too.
+    Without etcd, the resources of one host share them. A method that fails raises `Permanent`, `OSError`, or
+    `Temporary` while the strings cannot be read or written. A watch that fails ends with these, too. While etcd is
+    away, strings are read as they were last seen, and watches report a possible change when it is back.
     """
 
     async def string(self, key: str) -> str | None:

@@ -30,6 +30,7 @@ from holdfast.states.view.grains import Grains
 if TYPE_CHECKING:
     from holdfast.agent.host.interfaces import Interfaces
     from holdfast.agent.host.path_watcher import PathWatcher
+    from holdfast.agent.records.world import StoredWorld
     from holdfast.resources.interfaces.host import Bus
     from holdfast.states.source.files import Tree
 
@@ -56,7 +57,7 @@ class ContextHost(Protocol):
         ...
 
     @property
-    def world(self) -> World:
+    def world(self) -> StoredWorld:
         """Strings and host maps."""
         ...
 
@@ -134,6 +135,8 @@ class HostContext:
     @property
     def world(self) -> World:
         """Strings and host maps."""
+        if self._host.world.remote:
+            self.assignment.expect_long_call()
         return self._host.world
 
     @property

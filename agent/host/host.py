@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.agent.records.records import Records
     from holdfast.agent.records.world import StoredWorld
     from holdfast.agent.records.world_records import WorldRecords
+    from holdfast.agent.shared.world_database import WorldDatabase
     from holdfast.resources.interfaces.host import Bus
     from holdfast.resources.interfaces.pkg import PkgInterface
 
@@ -110,6 +111,8 @@ class LocalHost:
             self.paths.close()
         if self._bus is not None:
             await self._bus.close()
+        if "world_database" in self.__dict__:
+            await self.world_database.stop()
         if self._own_records:
             await self._own_records.close()
         if self._own_tasks:
@@ -124,14 +127,21 @@ class LocalHost:
         return PathWatcher(self.health, Namer(programs=self._programs))
 
     @cached_property
+    def world_database(self) -> WorldDatabase:
+        """The database of the strings and host maps."""
+        from holdfast.agent.shared.world_database import WorldDatabase  # noqa: PLC0415 - few states use it
+
+        return WorldDatabase(self._open_world, self.health, self._tasks)
+
+    @cached_property
     def world(self) -> StoredWorld:
         """Strings and host maps."""
         from holdfast.agent.records.world import StoredWorld  # noqa: PLC0415 - few states use it
 
-        return StoredWorld(self._open_world, partial(self._fact, "id"))
+        return StoredWorld(self.world_database, partial(self._fact, "id"))
 
     async def _open_world(self) -> WorldRecords:
-        """Open the database, and take over the strings and host maps of earlier versions."""
+        """Open the database of this host, and take over the strings and host maps of earlier versions."""
         from holdfast.agent.records.records import Records  # noqa: PLC0415 - see above
 
         records = self._records or self._own_records

@@ -10,7 +10,7 @@ from pydantic import ValidationInfo, field_validator
 
 from holdfast.agent.northbound.errors import Invalid
 from holdfast.agent.northbound.pubsub.topics import demand_topic
-from holdfast.agent.settings_types import LOOPBACK, Location, SettingsGroup
+from holdfast.agent.settings_types import Location, SettingsGroup, stays_here
 
 PORTS = {"mqtt": 1883, "mqtts": 8883}
 """Scheme -> the port of a URL that names none."""
@@ -40,7 +40,7 @@ class BrokerUrl(NamedTuple):
     @property
     def local(self) -> bool:
         """Whether the connection stays on this host."""
-        return re.fullmatch(LOOPBACK, self.host) is not None
+        return stays_here(self.host)
 
 
 class MqttSettings(SettingsGroup):

@@ -120,6 +120,11 @@ class Recorder:
         self._writing = asyncio.Lock()
         self._wake = asyncio.Event()
 
+    @property
+    def described(self) -> Mapping[str, Any]:
+        """What the record of this host says; empty until the first states were applied."""
+        return self._described
+
     # -- what happens ------------------------------------------------------------------------------------------
 
     def tell(self, event: Event) -> None:

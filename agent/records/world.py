@@ -1,38 +1,41 @@
-"""Strings and host maps of a host: the implementation of `Context.world`.
+"""Strings and host maps: the implementation of `Context.world`.
 
-The records, their models and the store are loaded when a resource uses them for the first time, in a thread.
+The models and the store are loaded when a resource uses them for the first time, in a thread.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.agent.northbound.errors import Invalid, NorthboundError
 from holdfast.resources.context import Watch
 from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.watches import either
 
 if TYPE_CHECKING:
     from holdfast.agent.records.world_records import WorldRecords
+    from holdfast.agent.shared.world_database import WorldDatabase
 
 NAME = 256
 """Most characters of a key, namespace or host."""
-PATIENCE = 8.0
-"""Most seconds of one call. The database gives up a write after five or six, and says why."""
 
 
 class StoredWorld:
-    """Strings and host maps of one host in a store, which other processes and hosts may use, too.
+    """Strings and host maps in a database, which other processes and hosts may use, too.
 
-    `open_records` opens the store; its errors are those of all methods. `host` returns the name of this host.
+    `host` returns the name of this host.
     """
 
-    def __init__(self, open_records: Callable[[], Awaitable[WorldRecords]], host: Callable[[], str]) -> None:
-        self._open_records, self._host = open_records, host
-        self._opening = asyncio.Lock()
-        self._records: WorldRecords | None = None
+    def __init__(self, database: WorldDatabase, host: Callable[[], str]) -> None:
+        self._database, self._host = database, host
+
+    @property
+    def remote(self) -> bool:
+        """Whether the strings are on other machines, so that calls may take long."""
+        return self._database.remote
 
     async def string(self, key: str) -> str | None:
         """Return the string of a key; None if there is none. Raises `Temporary` if the database cannot be opened."""
@@ -65,35 +68,60 @@ class StoredWorld:
         return self._changes(lambda records: records.watch_hosts(namespace))
 
     async def _opened(self) -> WorldRecords:
-        if self._records is None:
-            async with _bounded("read"), self._opening:
-                self._records = self._records or await self._open_records()
-        return self._records
+        async with self._bounded("read"):
+            return await self._database.records()
 
     async def _write(self, write: Callable[[WorldRecords], Awaitable[None]]) -> None:
         records = await self._opened()
-        async with _bounded("change"):
+        async with self._bounded("change"):
             await write(records)
 
     async def _changes(self, watch: Callable[[WorldRecords], AsyncIterator[Any]]) -> AsyncIterator[None]:
-        events = watch(await self._opened())
+        """Yield an item when armed, after each change, and whenever other strings may be seen than before."""
+        while True:
+            moved = self._database.moved
+            try:
+                events = watch(await self._opened())
+            except Temporary:
+                if not self._database.remote:
+                    raise
+                yield None
+            else:
+                async with aclosing(either(_items(events), _items_until(moved))) as items:
+                    async for _ in items:
+                        if moved.is_set():
+                            break
+                        yield None
+            await moved.wait()
+
+    @asynccontextmanager
+    async def _bounded(self, verb: str) -> AsyncIterator[None]:
+        """End the block after some seconds, and raise `Permanent` and `Temporary` for the errors of the store."""
+        seconds = self._database.patience
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            why = self._database.trouble or f"no answer of the database in {seconds:g} s"
+            raise Temporary(f"cannot {verb} the shared strings: {why}") from None
+        except Invalid as error:
+            raise Permanent(f"cannot {verb} the shared strings: {error}") from error
+        except NorthboundError as error:
+            raise Temporary(f"cannot {verb} the shared strings: {error}") from error
+
+
+async def _items(events: AsyncIterator[Any]) -> Watch:
+    """Return a watch with an item when armed, and one for each event."""
+    yield None
+    async for _ in events:
         yield None
-        async for _ in events:
-            yield None
 
 
-@asynccontextmanager
-async def _bounded(verb: str) -> AsyncIterator[None]:
-    """End the block after `PATIENCE` seconds, and raise `Permanent` and `Temporary` for the errors of the store."""
-    try:
-        async with asyncio.timeout(PATIENCE):
-            yield
-    except TimeoutError:
-        raise Temporary(f"cannot {verb} the shared strings: no answer of the database in {PATIENCE:g} s") from None
-    except Invalid as error:
-        raise Permanent(f"cannot {verb} the shared strings: {error}") from error
-    except NorthboundError as error:
-        raise Temporary(f"cannot {verb} the shared strings: {error}") from error
+async def _items_until(moved: asyncio.Event) -> Watch:
+    """Return a watch with an item when armed, and one when the strings have moved."""
+    yield None
+    await moved.wait()
+    yield None
 
 
 def _demand_text(value: str | None, key: str, *more: str) -> None:

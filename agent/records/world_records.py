@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, ClassVar
@@ -14,8 +15,10 @@ from holdfast.agent.northbound.ref import OnDelete, Ref
 from holdfast.agent.records.models import Host
 from holdfast.resources.errors import Permanent
 
-LIMIT = 1 << 20
-"""Most bytes of all names and values together."""
+LIMIT, SHARED_LIMIT = 1 << 20, 8 << 20
+"""Most bytes of all names and values together: on one host, and of all hosts that share a database."""
+AGE = 10.0
+"""Seconds for which a count of all bytes is used."""
 RECORD = 256
 """Bytes that each string counts for in addition to its name and value: there are a few thousand at most."""
 
@@ -28,7 +31,10 @@ class SharedString(Model, table="world_strings"):
 
 
 class HostString(Model, table="world_hosts"):
-    """The string of one host in a namespace. `of` makes its ID."""
+    """The string of one host in a namespace. `of` makes its ID, which begins with the host.
+
+    So a database with users can let each host write its own entries only, and those of one host are removed together.
+    """
 
     internal: ClassVar[bool] = True
     indexes: ClassVar = {"namespace": "namespace"}
@@ -40,23 +46,29 @@ class HostString(Model, table="world_hosts"):
     def of(cls, namespace: str, host: str, value: str) -> HostString:
         """Return the record of a host in a namespace.
 
-        Its ID is `namespace/host`; `/` and `%` in the namespace are escaped, so that no two pairs have the same ID.
+        Its ID is `host/namespace`; `/` and `%` in the host are escaped, so that no two pairs have the same ID.
         """
-        escaped = namespace.replace("%", "%25").replace("/", "%2f")
-        return cls(id=f"{escaped}/{host}", namespace=namespace, host=Ref[Host](host), value=value)
+        return cls(id=f"{escaped(host)}/{namespace}", namespace=namespace, host=Ref[Host](host), value=value)
+
+
+def escaped(host: str) -> str:
+    """Return the name of a host without `/`."""
+    return host.replace("%", "%25").replace("/", "%2f")
 
 
 class WorldRecords:
     """Reads, writes and watches these records. Reads use the cache, so they go on while the database is out of reach.
 
     Writes raise `Permanent` if all strings together would become too large, and the errors of the store. Processes that
-    write at the same moment may exceed `LIMIT` by what each of them writes.
+    write at the same moment may exceed `limit` by what each of them writes.
     """
 
-    def __init__(self, api: NbApi) -> None:
-        self._api = api
+    def __init__(self, api: NbApi, limit: int = LIMIT) -> None:
+        self._api, self._limit = api, limit
         self._growth = 0
         """Bytes that the writes under way add."""
+        self._size, self._counted = 0, -AGE
+        """Bytes of all strings when they were last counted, and what was added since; when that was."""
 
     def string(self, key: str) -> str | None:
         """Return the string of a key; None if there is none."""
@@ -90,8 +102,7 @@ class WorldRecords:
                 await self._api.delete(record)
             return
         growth = max(0, _size(record) - _size(self._api.view.get(type(record), record.id)))
-        if growth and self._size() + self._growth + growth > LIMIT:
-            raise Permanent(f"cannot store the value: all shared strings together may have at most {LIMIT} bytes")
+        self._demand_room(growth)
         self._growth += growth
         try:
             async with self._api.transaction() as writing:
@@ -99,10 +110,21 @@ class WorldRecords:
         finally:
             self._growth -= growth
 
-    def _size(self) -> int:
-        """Return the size of all strings."""
-        view = self._api.view
-        return sum(map(_size, view.get_all(SharedString))) + sum(map(_size, view.get_all(HostString)))
+    def _demand_room(self, growth: int) -> None:
+        """Raise `Permanent` if there is no room for so many more bytes.
+
+        All strings are counted only now and then, and before a write is refused: thousands of them take milliseconds.
+        """
+        if not growth:
+            return
+        if time.monotonic() - self._counted > AGE or self._size + growth > self._limit:
+            view = self._api.view
+            strings, hosts = view.get_all(SharedString), view.get_all(HostString)
+            self._size = sum(map(_size, strings)) + sum(map(_size, hosts)) + self._growth
+            self._counted = time.monotonic()
+        if self._size + growth > self._limit:
+            raise Permanent(f"cannot store the value: all shared strings together may have at most {self._limit} bytes")
+        self._size += growth
 
 
 def _size(record: SharedString | HostString | None) -> int:

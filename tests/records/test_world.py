@@ -20,10 +20,12 @@ from holdfast.agent.health import Health
 from holdfast.agent.host.host import LocalHost
 from holdfast.agent.northbound.drivers import sqlite_groups
 from holdfast.agent.northbound.drivers.base import DbTransaction, Put
-from holdfast.agent.records import world
 from holdfast.agent.records.records import RENEWED, Records
 from holdfast.agent.records.world import StoredWorld
 from holdfast.agent.records.world_records import LIMIT, WorldRecords
+from holdfast.agent.shared import world_database
+from holdfast.agent.shared.world_database import WorldDatabase
+from holdfast.agent.tasks import Tasks
 
 ONE_SHOT = """
 import asyncio, sys
@@ -92,7 +94,7 @@ def as_host(agent: LocalHost, name: str) -> StoredWorld:
         assert agent._records
         return WorldRecords(await agent._records.api())
 
-    return StoredWorld(opened, lambda: name)
+    return StoredWorld(WorldDatabase(opened, Health(), Tasks(Health())), lambda: name)
 
 
 async def until(watch: AsyncIterator[None]) -> None:
@@ -137,12 +139,12 @@ async def test_hosts_that_share_a_store_see_each_other_and_change_their_own_entr
 
 async def test_names_with_slashes_and_percent_signs_are_kept_apart(agent: LocalHost) -> None:
     """The namespace and the host form one ID, which must not be that of another pair."""
-    pairs = [("a/b", "c"), ("a", "b/c"), ("a%2fb", "c"), ("a%252fb", "c")]
+    pairs = [("c", "a/b"), ("b/c", "a"), ("c", "a%2fb"), ("c", "a%252fb"), ("c/a", "b"), ("c%2fa", "b")]
     for namespace, host in pairs:
         await as_host(agent, host).set_host(namespace, f"{namespace} {host}")
 
     for namespace, host in pairs:
-        assert await agent.world.hosts(namespace) == {host: f"{namespace} {host}"}
+        assert (await agent.world.hosts(namespace))[host] == f"{namespace} {host}"
 
 
 async def test_a_watch_reports_its_own_key_only(host: LocalHost) -> None:
@@ -301,8 +303,9 @@ async def test_a_write_while_another_program_has_locked_the_database_fails_for_n
 
 async def test_a_database_that_does_not_answer_fails_for_now(monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that hangs holds a call for a limited time only."""
-    monkeypatch.setattr(world, "PATIENCE", 0.01)
-    hanging = StoredWorld(asyncio.Event().wait, lambda: "web1")  # type: ignore[arg-type] # it never returns
+    monkeypatch.setattr(world_database, "PATIENCE", 0.01)
+    database = WorldDatabase(asyncio.Event().wait, Health(), Tasks(Health()))  # type: ignore[arg-type] # never returns
+    hanging = StoredWorld(database, lambda: "web1")
 
     for use in (hanging.string("x"), hanging.set_string("x", "y"), anext(hanging.watch_hosts("x"))):
         with pytest.raises(Temporary, match=r"no answer of the database in 0\.01 s"):
