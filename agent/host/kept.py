@@ -54,6 +54,8 @@ class KeptFiles:
         self.use(bounds, durable=durable)
         self._state_dir = state_dir
         self._directory = f"{self._state_dir}/{KEPT}"
+        self._own: tuple[str, ...] = ()
+        """Beginnings of paths below the state directory; empty before they are first needed."""
         self._lock = threading.Lock()
         self._used = 0
         """Bytes of all files, as of `_known`."""
@@ -66,8 +68,9 @@ class KeptFiles:
 
     def concerns(self, place: Place) -> bool:
         """Return whether the entry is a file of this host, and not one of the agent's own."""
-        own = paths.resolve(self._state_dir)
-        return not is_temporary(place.name) and not place.real.startswith((f"{own}/", f"{self._state_dir}/"))
+        if not self._own:
+            self._own = (f"{paths.resolve(self._state_dir)}/", f"{self._state_dir}/")
+        return not is_temporary(place.name) and not place.real.startswith(self._own)
 
     def keep(self, data: bytes) -> str:
         """Put content on the disk, unless it is there; return its SHA-256. Raises `OSError` and `Unsafe`."""
@@ -203,7 +206,7 @@ class RunKeeper:
         if stat.S_ISLNK(seen.st_mode):
             return _described(place, seen)._replace(link=place.readlink())
         made = None if new is None else new.look()
-        handle, info = place.open()
+        handle, info = place.open(seen)
         known = _described(place, info)
         if hidden(None, info.st_mode, None if made is None else made.st_mode) or not place.readable(info):
             return known._replace(lost=f"others may not read the file; {UNENCRYPTED}")
@@ -241,7 +244,7 @@ def _described(place: Place, info: os.stat_result) -> ReplacedFile:
 
 def _holds(place: Place, seen: os.stat_result, data: bytes) -> bool:
     """Return whether a file has this content; one that was damaged is written again."""
-    return seen.st_size == len(data) and place.read(len(data)) == data
+    return seen.st_size == len(data) and place.read(len(data), seen=seen) == data
 
 
 def _is_secret(data: bytes, redactor: Redactor) -> bool:
