@@ -50,7 +50,7 @@ from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import JOURNAL, LOCK, Lock, absorb, open_journal, private_directory
 from holdfast.agent.tasks import Tasks
 from holdfast.agent.triggers import Triggers
-from holdfast.states.gc_pause import GcPolicy
+from holdfast.states.gc_pause import GcPolicy, share_arena
 
 log = LazyLogger("holdfast")
 
@@ -308,6 +308,7 @@ async def _end(task: asyncio.Task[Any]) -> None:
 
 def run(config: Path | None, overrides: Mapping[str, Any]) -> None:
     """Run the agent in the foreground. Raises `HoldfastError` or `OSError` if it cannot start."""
+    share_arena()
     source = SettingsSource(config, overrides)
     settings = source.load()
     requests()  # imported now, like structlog: imports would block the event loop

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import subprocess
+import sys
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -141,3 +143,21 @@ def test_short_work_is_collected_less_often() -> None:
         work()
     assert during == [(SHORT_LIVED, *before[1:])]
     assert gc.get_threshold() == before
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_threads_share_one_arena_of_the_c_library(shared: bool) -> None:
+    """Otherwise a thread gets an arena of its own, which malloc_info(3) lists."""
+    code = (
+        "import ctypes, threading\n"
+        "from holdfast.states.gc_pause import share_arena\n"
+        f"if {shared}: share_arena()\n"
+        "thread = threading.Thread(target=lambda: bytes(10_000)); thread.start(); thread.join()\n"
+        "libc = ctypes.CDLL(None); libc.fdopen.restype = ctypes.c_void_p\n"
+        "output = ctypes.c_void_p(libc.fdopen(1, b'w')); libc.malloc_info(0, output); libc.fflush(output)\n"
+    )
+    if not hasattr(ctypes.CDLL(None), "malloc_info"):
+        pytest.skip("the C library is not glibc")
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert (told.count("<heap nr=") == 1) == shared
