@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from holdfast.resources.fields import UNIT_TYPES, Unit, field
 from holdfast.resources.interfaces.results import ServiceStatus
 from holdfast.resources.interfaces.service import ServiceInterface
 from holdfast.resources.needs import Need, needed
+from holdfast.resources.stop_requests import stop_request
 from holdfast.resources.traits import Declaration, Edgeable, Refreshable, Reversible
 
 IGNORED = {
@@ -74,9 +76,11 @@ class Service(Reversible, Resource):
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Change what differs, in the order of `desired`."""
-        service, after = ctx.interface(ServiceInterface), delta.after or {}
+        service, after, begun = ctx.interface(ServiceInterface), delta.after or {}, time.time()
         for name in delta.fields:
             await getattr(service, VERBS[name][after[name]])(self.name, options=self.options)
+        if ctx.report.ended and after.get("active"):  # after the repair, which this must not delay
+            ctx.report.ended += await stop_request(ctx, self._unit, begun)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -136,7 +140,11 @@ class Service(Reversible, Resource):
 
     def uids(self) -> tuple[Uid, ...]:
         """Return the uid of the unit."""
-        return (("unit", self.name if self.name.endswith(SUFFIXES) else f"{self.name}.service"),)
+        return (("unit", self._unit),)
+
+    @property
+    def _unit(self) -> str:
+        return self.name if self.name.endswith(SUFFIXES) else f"{self.name}.service"
 
 
 class Wanted(Edgeable, Service):

@@ -38,6 +38,8 @@ class Outcome:
     """Whether everything was as declared."""
     changes: dict[str, Any]
     comment: str
+    ended: str
+    """How a service had ended, and who asked for that."""
 
 
 @dataclass

@@ -72,7 +72,7 @@ async def answer(host: LocalHost, watches: dict[str, asyncio.Task[None]], reques
         return None
     method = resource.refresh if request.get("refresh") else resource.check_apply
     right = await method(ctx, do == "apply")
-    return {"right": right, "changes": ctx.report.changes, "comment": ctx.report.comment}
+    return {"right": right, "changes": ctx.report.changes, "comment": ctx.report.comment, "ended": ctx.report.ended}
 
 
 async def watch(resource: Any, ctx: Any, number: str) -> None:

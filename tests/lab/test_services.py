@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -62,6 +63,31 @@ def test_the_status_tells_how_a_service_has_ended(host: Host, driver: Driver, co
 
     host.sh(deed)
     driver.wait(lambda: driver.call("service.status", ["toy"])["toy"]["extra"]["ended"] == told, told)
+
+
+def test_who_asked_for_the_stop_of_a_service_is_told_if_sudo_has_recorded_it(host: Host, driver: Driver):
+    """Not of a stop without sudo, nor of a crash, and never the user whom sudo has refused."""
+    add_unit(host, "toy")
+    host.sh("useradd ann; useradd bob; echo 'ann ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/ann; systemctl daemon-reload")
+    driver.apply("service.running", "toy", enable=True)
+
+    def told(deed: str) -> str:
+        host.sh(deed)
+        wait_for("the end", lambda: state(host, "toy")[0] != "active")
+        return driver.apply("service.running", "toy", enable=True).ended
+
+    refused = "su bob -c 'sudo -n systemctl stop toy' || true; "
+    assert re.fullmatch(
+        r"toy\.service was stopped; ann asked for it by sudo at \d\d:\d\d:\d\d",
+        told(refused + "su ann -c 'sudo systemctl stop toy'"),
+    )
+    assert told(refused + "systemctl stop toy") == "toy.service was stopped"
+    assert told("su ann -c 'sudo systemctl stop nothing' || true; systemctl stop toy") == "toy.service was stopped"
+    forged = "logger -t sudo '     ann : PWD=/ ; USER=root ; COMMAND=/usr/bin/systemctl stop toy'"
+    assert told(f'su bob -c "{forged}"; systemctl stop toy') == "toy.service was stopped"
+    assert told("su ann -c 'sudo systemctl kill -s KILL toy'").startswith(
+        "toy.service was killed by signal 9 (SIGKILL)"
+    )
 
 
 def test_a_dead_service_is_stopped_disabled_and_repaired(host: Host, driver: Driver):

@@ -1,0 +1,104 @@
+"""Who asked systemd to stop a unit, as far as a record of sudo in the journal shows it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from holdfast.resources.accounts import user_name
+from holdfast.resources.errors import HoldfastError
+from holdfast.resources.visible import escaped
+
+if TYPE_CHECKING:
+    from holdfast.resources.context import Context
+
+STOPPING = "de5b426a63be47a7b6ac3eaac82e2f6f"
+"""MESSAGE_ID of systemd's record that a unit is being stopped."""
+STARTED = "39f53479d3a045ac8e11786248231fbf"
+"""MESSAGE_ID of systemd's record that a unit was started."""
+LONGEST = 100.0
+"""Seconds that a stop may have taken: somewhat more than systemd's own limit."""
+SHORTLY = 2.0
+"""Seconds within which systemd begins the stop after sudo has written its record."""
+LINES, PATIENCE = 200, 3.0
+"""Most records that are read; seconds within which that must be done."""
+COMMAND = re.compile(r"\s*(\S+) : (?:[A-Z]+=.*? ; )*COMMAND=(.*)")
+"""The user and the command in sudo's record of a command that it runs. What it has refused is written otherwise."""
+
+Record = Mapping[str, Any]
+
+
+async def stop_request(ctx: Context, unit: str, before: float) -> str:
+    """Return who asked for the last stop of a unit before a Unix time, as the end of a sentence; empty if unknown.
+
+    A person is named only if the journal shows that this user ran `systemctl stop UNIT`, or the like, through sudo just
+    before systemd began the stop.
+    """
+    argv = ("--output=json", "--no-pager", "--quiet", f"--lines={LINES}")
+    span = (f"--since=@{before - LONGEST - SHORTLY:.6f}", f"--until=@{before:.6f}")
+    wanted = (f"UNIT={unit}", "_PID=1", "+", "SYSLOG_IDENTIFIER=sudo", "_COMM=sudo")
+    try:
+        done = await ctx.run("journalctl", *argv, *span, *wanted, check=False, timeout=PATIENCE)
+    except (HoldfastError, OSError):
+        return ""
+    return asked(list(_records(done.stdout)), unit)
+
+
+def asked(records: list[Record], unit: str) -> str:
+    """Return who asked for the last stop of a unit in these records of the journal, the oldest first."""
+    events = [index for index, each in enumerate(records) if each.get("MESSAGE_ID") in (STOPPING, STARTED)]
+    if not events or records[events[-1]]["MESSAGE_ID"] != STOPPING:
+        return ""
+    begun, since = _time(records[events[-1]]), events[-2] if len(events) > 1 else 0
+    close = [each for each in records[since : events[-1]] if _time(each) >= begun - SHORTLY]
+    found = {name: _time(each) for each in close if (name := _who(each, unit))}
+    if len(found) != 1:
+        return ""
+    ((name, at),) = found.items()
+    return f"; {escaped(name)} asked for it by sudo at {time.strftime('%H:%M:%S', time.localtime(at))}"
+
+
+def _records(text: str) -> Iterator[Record]:
+    for line in text.splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:  # cut off
+            continue
+        if isinstance(record, dict):
+            yield record
+
+
+def _time(record: Record) -> float:
+    return int(record.get("__REALTIME_TIMESTAMP", 0)) / 1e6
+
+
+def _who(record: Record, unit: str) -> str:
+    """Return the user who asked for the stop, by a record of sudo; empty if it is another record.
+
+    The kernel knows the user that has written the record, so nobody can write it in the name of another user.
+    """
+    found = COMMAND.fullmatch(str(record.get("MESSAGE")))
+    if record.get("MESSAGE_ID") or not found or not str(record.get("_UID")).isdecimal():
+        return ""
+    name, command = found[1], found[2]
+    return name if name == user_name(int(record["_UID"])) and stops(command, unit) else ""
+
+
+def stops(command: str, unit: str) -> bool:
+    """Return whether a command line asks systemd to stop a unit."""
+    try:
+        program, *words = shlex.split(command)
+    except ValueError:
+        return False
+    tool = program.rpartition("/")[2]
+    plain = [word for word in words if not word.startswith("-")]
+    if tool == "service":
+        return plain[1:2] == ["stop"] and unit == f"{plain[0]}.service"
+    if tool != "systemctl" or not plain:
+        return False
+    now = plain[0] in ("disable", "mask") and "--now" in words
+    return (now or plain[0] == "stop") and bool({unit, unit.removesuffix(".service")} & {*plain[1:]})

@@ -1,0 +1,82 @@
+"""Who asked for the stop of a unit, by records of the journal."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from typing import Any
+
+import pytest
+
+from holdfast.resources.stop_requests import STARTED, STOPPING, asked, stops
+
+ME, UID = pwd.getpwuid(os.getuid()).pw_name, str(os.getuid())
+UNIT = "toy.service"
+OTHER = next(each for each in pwd.getpwall() if each.pw_uid != os.getuid())
+
+
+def by_sudo(at: float, command: str = "/usr/bin/systemctl stop toy", name: str = ME, **fields: str) -> dict[str, Any]:
+    """Return sudo's record of a command."""
+    text = f"{name:>8} : TTY=pts/0 ; PWD=/root ; USER=root ; COMMAND={command}"
+    return {"__REALTIME_TIMESTAMP": str(int(at * 1e6)), "MESSAGE": text, "_UID": UID, **fields}
+
+
+def by_systemd(at: float, message_id: str = STOPPING) -> dict[str, Any]:
+    """Return systemd's record of a unit."""
+    return {"__REALTIME_TIMESTAMP": str(int(at * 1e6)), "MESSAGE_ID": message_id, "MESSAGE": "x", "_UID": "0"}
+
+
+def test_the_user_is_named_who_ran_the_command_just_before_the_stop() -> None:
+    """With the time. What was before and after does not matter."""
+    found = asked([by_systemd(1, STARTED), by_sudo(9.9), by_systemd(10), by_sudo(11)], UNIT)
+
+    assert found.startswith(f"; {ME} asked for it by sudo at ")
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        [by_sudo(9.9)],
+        [by_systemd(10)],
+        [by_sudo(1), by_systemd(10)],
+        [by_systemd(10), by_sudo(10.1)],
+        [by_sudo(9.9), by_systemd(10), by_systemd(11, STARTED)],
+        [by_sudo(8.5), by_systemd(8.6), by_systemd(9, STARTED), by_systemd(10)],
+        [by_sudo(9.9, "/usr/bin/systemctl stop other"), by_systemd(10)],
+        [by_sudo(9.9, name=OTHER.pw_name), by_systemd(10)],
+        [by_sudo(9.9), by_sudo(9.95, name=OTHER.pw_name, _UID=str(OTHER.pw_uid)), by_systemd(10)],
+        [by_sudo(9.9, MESSAGE=f"{ME} : command not allowed ; COMMAND=/usr/bin/systemctl stop toy"), by_systemd(10)],
+        [by_sudo(9.9, _UID="x"), by_systemd(10)],
+        [{**by_sudo(9.9), "MESSAGE": [1, 2]}, by_systemd(10)],
+    ],
+    ids=[
+        *("nothing", "no stop", "no sudo", "long before", "after", "started since", "an earlier stop", "another unit"),
+        *("in the name of another", "two users", "refused", "no number", "bytes"),
+    ],
+)
+def test_otherwise_nobody_is_named(records: list[dict[str, Any]]) -> None:
+    """A wrong name is worse than none."""
+    assert asked(records, UNIT) == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "does"),
+    [
+        ("/usr/bin/systemctl stop toy", True),
+        ("/bin/systemctl --no-block stop other toy.service", True),
+        ("/usr/bin/systemctl disable --now toy", True),
+        ("/usr/sbin/service toy stop", True),
+        ("/usr/bin/systemctl disable toy", False),
+        ("/usr/bin/systemctl status toy", False),
+        ("/usr/sbin/service toy status", False),
+        ("/usr/sbin/service stop", False),
+        ("/usr/bin/systemctl", False),
+        ("/bin/echo systemctl stop toy", False),
+        ("/bin/sh -c 'systemctl stop toy", False),
+        ("", False),
+    ],
+)
+def test_commands_that_stop_a_unit_are_recognised(command: str, does: bool) -> None:
+    """By their program and their words."""
+    assert stops(command, UNIT) is does
