@@ -166,6 +166,7 @@ class Daemon:
             var_dir=settings.state_dir,
             providers=settings.providers,
             strict=settings.interfaces == "strict",
+            watching=settings.watch.backend,
             programs=settings.watch.programs,
             durable=settings.durable,
             kept=settings.kept_bounds,

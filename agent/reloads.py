@@ -40,7 +40,10 @@ from holdfast.states.gc_pause import GcPolicy
 
 log = LazyLogger("holdfast")
 
-FIXED = ("state_dir", "control", "view", "viewers", "providers", "interfaces", "durable", "watch.programs")
+FIXED = (
+    *("state_dir", "control", "view", "viewers", "providers", "interfaces", "durable"),
+    *("watch.backend", "watch.programs"),
+)
 """Settings that are read only at the start."""
 REASONS: tuple[Cause, ...] = ("start", "states changed", "grains changed")
 """Reasons to compile the states; if there are several, the first of these is reported."""

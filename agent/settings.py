@@ -58,6 +58,10 @@ class WatchSettings(SettingsGroup):
     """The longest wait for such a time."""
     rescan: float = field(60.0, unit="seconds", ge=1)
     """Period of a comparison of all files, which finds changes without an event."""
+    backend: Literal["auto", "inotify", "fanotify"] = "auto"
+    """How the kernel watches directories. `auto`: by inotify, and as root by fanotify where inotify refuses because a
+    limit is reached; `inotify`: by inotify alone; `fanotify`: by fanotify, and by inotify where fanotify cannot watch.
+    Read only when the agent starts."""
     programs: bool = False
     """Read each program that any process begins to execute, so that short-lived ones are named as the cause of a drift.
     Read only when the agent starts."""

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from holdfast.agent.host.authors import Process, Processes
 from holdfast.agent.host.executions import Executions
-from holdfast.agent.host.fanotify import FanotifyGroup, FileEvent, key_of
+from holdfast.agent.host.fanotify import FanotifyGroup, FileEvent, key_of, opened
 from holdfast.agent.host.path_nodes import held
 from holdfast.resources.author import Author
 
@@ -77,7 +77,7 @@ class AuthorReader:
     """The thread, which alone reads the group and writes what is remembered. Raises `OSError` and `RuntimeError`."""
 
     def __init__(self, programs: Executions | None = None) -> None:
-        self.group = FanotifyGroup()
+        self.group = FanotifyGroup(processes=True)
         self._programs = programs
         self._reads, self._rounds = Budget(PROGRAMS, BURST_OF_PROGRAMS), Budget(RATE, BURST)
         self._processes = Processes()
@@ -165,7 +165,7 @@ class AuthorReader:
                 process = read.get(event.pid)
                 if process is None or not (process.author.name or process.own):
                     process = read[event.pid] = self._process(event)
-                if not process.own:
+                if event.key and not process.own:
                     now = time.monotonic()
                     _keep(self._seen, (event.key, event.name), Seen(now, process.author), KEPT)
                     _keep(self._times, event.name, now, KEPT)
@@ -195,8 +195,8 @@ class AuthorReader:
             if self._times.get(name, 0.0) < since:
                 continue
             try:
-                with held(directory, follow=True) as path:
-                    seen = self._seen.get((key_of(path), name))
+                with held(directory, follow=True) as path, opened(path, follow=True) as place:
+                    seen = self._seen.get((key_of(place), name))
             except OSError:  # removed: the change of an entry above it tells who did it
                 continue
             if seen is not None and seen.at >= since and (found is None or seen.at > found.at):

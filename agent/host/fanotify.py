@@ -1,61 +1,69 @@
-"""fanotify(7): the kernel's reports of who changes the entries of a directory.
+"""fanotify(7): the kernel's reports of changes in marked directories, and of the processes that make them.
 
-One group watches directories by marks on their inodes, so that nothing else on the file system costs anything. An event
-holds the directory as a file handle, the name of the entry, the process id and a descriptor of the process. No event
-opens a file, and no handle is ever opened: `key_of` makes the same key from the path of a directory.
+A group watches directories by marks on their inodes, so that nothing else on the file system costs anything. An event
+holds the directory as a file handle, the name of the entry, the process id and, if wanted, a descriptor of the process.
+No event opens a file, and no handle is ever opened: `key_of` makes the same key from an open directory.
 
 The system calls are made through ctypes, because Python has none of them. They need Linux 5.15 and CAP_SYS_ADMIN.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
+
+from holdfast.agent.host.kernel_watches import FULL, MOVED_FROM, STEP
 
 CLOEXEC, NONBLOCK, UNLIMITED_MARKS = 0x1, 0x2, 0x20
 REPORT_PIDFD, REPORT_DIR_FID, REPORT_NAME = 0x80, 0x400, 0x800
-FLAGS = CLOEXEC | NONBLOCK | UNLIMITED_MARKS | REPORT_PIDFD | REPORT_DIR_FID | REPORT_NAME
-"""The kernel's bound of the queue stays: an event that is lost names no process, and nothing else depends on it."""
-ADD, REMOVE, DONT_FOLLOW, ONLYDIR = 0x1, 0x2, 0x4, 0x8
-MODIFY, ATTRIB, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x2, 0x4, 0x8, 0x40, 0x80, 0x100, 0x200
+FLAGS = CLOEXEC | NONBLOCK | UNLIMITED_MARKS | REPORT_DIR_FID | REPORT_NAME
+"""The kernel's bound of the queue stays."""
+ADD, REMOVE, ONLYDIR, FLUSH = 0x1, 0x2, 0x8, 0x80
 ONDIR, ON_CHILD = 0x4000_0000, 0x0800_0000
-STEP = DELETE | MOVED_FROM | MOVED_TO | ONDIR
-"""Events of a directory that is only a component of a path: they are few, so a busy directory (/tmp) costs little."""
-FULL = STEP | CREATE | ATTRIB | MODIFY | CLOSE_WRITE | ON_CHILD
-"""Events of a directory that contains a watched path."""
-BUFFER = 4096
-"""Bytes that one read takes: about fifty events. Each event opens a descriptor, so few are read at once."""
+EXTRA = {FULL: ON_CHILD, STEP: MOVED_FROM}
+"""What is marked besides, for each set of events: changes of the entries' content; removals of entries, because the
+removed one cannot be asked for its own events."""
+ALL = FULL | ONDIR | ON_CHILD
+BUFFER, BUFFER_OF_PROCESSES = 1 << 16, 1 << 12
+"""Bytes that one read takes: about a thousand events, or about fifty with a descriptor of the process in each."""
 AT_FDCWD = -100
-SYMLINK_FOLLOW, HANDLE_FID = 0x400, 0x200
-"""Flags of name_to_handle_at(2): follow a link; accept handles that cannot be opened (Linux 6.5), as fanotify does."""
+EMPTY_PATH, HANDLE_FID = 0x1000, 0x200
+"""Flags of name_to_handle_at(2): the open file itself; accept handles that cannot be opened (Linux 6.5), as fanotify
+does."""
 HANDLE_BYTES = 128
-META = struct.Struct("=IBBHQii")
+HEAD = struct.Struct("=IBBHQii")
 """`struct fanotify_event_metadata`: length, version, reserved, length of this structure, mask, descriptor, pid."""
 INFO = struct.Struct("=BBH")
 """`struct fanotify_event_info_header`: type, reserved, length of the whole record."""
+FILE_SYSTEM = struct.Struct("=II")
+"""The id of a file system: two numbers."""
+HANDLE = struct.Struct("=8sIi")
+"""The same, then `struct file_handle`: its length and its type; its bytes follow."""
 INTEGER = struct.Struct("=i")
 DFID_NAME, PIDFD = 2, 4
 """Types of records: directory with the name of an entry; process."""
-FSID, HANDLE = 8, 8
-"""Bytes of a file system's id; bytes of the head of a handle, which holds its length and its type."""
 NO_PROCESS = -1
 """In place of a descriptor: the process has ended, or is in another namespace."""
+STATFS, TYPE = 256, struct.Struct("I")
+"""`struct statfs`: most bytes, and the type of the file system, with which it begins."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class FileEvent(NamedTuple):
-    """An entry of a directory has been changed."""
+    """An entry of a directory has been changed, or the directory itself."""
 
     key: bytes
-    """The directory, as `key_of` returns it."""
+    """The directory, as `key_of` returns it. Empty: the kernel has lost events."""
     name: bytes
     """The entry; `.` for the directory itself."""
+    mask: int
+    """What has happened: several events of a process may be one."""
     pid: int
     """The process; 0 if it is in another namespace."""
     pidfd: int
@@ -63,27 +71,38 @@ class FileEvent(NamedTuple):
 
 
 class FanotifyGroup:
-    """One group of marks. Raises `OSError` if the kernel or the missing capability does not allow it."""
+    """One group of marks. Raises `OSError` if the kernel or the missing capability does not allow it.
 
-    def __init__(self) -> None:
-        self.fd = _checked(_call("fanotify_init", FLAGS, os.O_RDONLY | os.O_CLOEXEC))
+    `processes`: each event opens a descriptor of its process.
+    """
 
-    def mark(self, path: str, *, full: bool, follow: bool) -> None:
-        """Report changes of the entries of a directory. Raises `OSError`, also for file systems without handles."""
-        self._mark(ADD, path, FULL if full else STEP, follow=follow)
+    def __init__(self, *, processes: bool) -> None:
+        self._buffer = BUFFER_OF_PROCESSES if processes else BUFFER
+        flags = FLAGS | REPORT_PIDFD if processes else FLAGS
+        self.fd = _checked(_call("fanotify_init", flags, os.O_RDONLY | os.O_CLOEXEC))
 
-    def unmark(self, path: str) -> None:
-        """Report no more changes of the directory at a path, links followed. Raises `OSError` if it is not marked."""
-        self._mark(REMOVE, path, FULL, follow=True)
+    def mark(self, directory: int, mask: int) -> None:
+        """Report `FULL`, `STEP` or `END` of an open directory, besides what is reported of it.
 
-    def _mark(self, action: int, path: str, mask: int, *, follow: bool) -> None:
-        flags = action | ONLYDIR | (0 if follow else DONT_FOLLOW)
-        _checked(_call("fanotify_mark", self.fd, flags, ctypes.c_uint64(mask), AT_FDCWD, os.fsencode(path)))
+        Raises `OSError`, also for file systems without handles.
+        """
+        self._mark(ADD | ONLYDIR, directory, mask | EXTRA.get(mask, 0) | ONDIR)
+
+    def unmark(self, directory: int) -> None:
+        """Report no more events of an open directory. Raises `OSError` if it is not marked."""
+        self._mark(REMOVE | ONLYDIR, directory, ALL)
+
+    def flush(self) -> None:
+        """Remove all marks. Raises `OSError`."""
+        self._mark(FLUSH, AT_FDCWD, 0)
+
+    def _mark(self, how: int, directory: int, mask: int) -> None:
+        _checked(_call("fanotify_mark", self.fd, how, ctypes.c_uint64(mask), directory, b"."))
 
     def read(self) -> list[FileEvent]:
         """Return pending events, at most one buffer of them; never waits."""
         try:
-            data = os.read(self.fd, BUFFER)
+            data = os.read(self.fd, self._buffer)
         except OSError:  # there is none, or no memory for it
             return []
         return list(_events(data))
@@ -94,41 +113,52 @@ class FanotifyGroup:
 
 
 def _events(data: bytes) -> Iterator[FileEvent]:
-    """Yield the events of a buffer. An overflow of the queue names no directory, and is left out."""
+    """Yield the events of a buffer."""
     at = 0
     while at < len(data):
-        length, _, _, head, _, _, pid = META.unpack_from(data, at)
+        length, _, _, head, mask, _, pid = HEAD.unpack_from(data, at)
         key, name, pidfd = b"", b"", NO_PROCESS
-        record, end = at + head, at + length
-        while record < end:
+        record, at = at + head, at + length
+        while record < at:
             kind, _, size = INFO.unpack_from(data, record)
-            if kind == PIDFD:
+            if kind == DFID_NAME:
+                start = record + INFO.size
+                after = start + HANDLE.size + HANDLE.unpack_from(data, start)[1]
+                key, name = data[start:after], data[after : record + size].partition(b"\0")[0]
+            elif kind == PIDFD:
                 pidfd = INTEGER.unpack_from(data, record + INFO.size)[0]
-            elif kind == DFID_NAME:
-                handle = record + INFO.size + FSID
-                after = handle + HANDLE + INTEGER.unpack_from(data, handle)[0]
-                key, name = data[record + INFO.size : after], data[after : record + size].partition(b"\0")[0]
             record += size
-        at = end
-        if key:
-            yield FileEvent(key, name, pid, pidfd)
-        elif pidfd >= 0:
-            os.close(pidfd)
+        yield FileEvent(key, name, mask, pid, pidfd)
 
 
-def key_of(path: str) -> bytes:
-    """Return the key of the directory at a path, links followed. Raises `OSError`; may block as any access does."""
-    handle = ctypes.create_string_buffer(HANDLE + HANDLE_BYTES)
-    mount = ctypes.c_int()
-    for flags in (SYMLINK_FOLLOW | HANDLE_FID, SYMLINK_FOLLOW):
-        INTEGER.pack_into(handle, 0, HANDLE_BYTES)
-        with contextlib.suppress(OSError):
-            _checked(_call("name_to_handle_at", AT_FDCWD, os.fsencode(path), handle, ctypes.byref(mount), flags))
+@contextmanager
+def opened(path: str, *, follow: bool) -> Iterator[int]:
+    """Yield a descriptor of the directory at a path, for the functions below. Raises `OSError`."""
+    directory = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    try:
+        yield directory
+    finally:
+        os.close(directory)
+
+
+def type_of(directory: int) -> int:
+    """Return the type of the file system of an open file, as statfs(2) has it. Raises `OSError`."""
+    found = ctypes.create_string_buffer(STATFS)
+    _checked(_call("fstatfs", directory, found))
+    return int(TYPE.unpack_from(found)[0])
+
+
+def key_of(directory: int) -> bytes:
+    """Return the key of an open directory: the id of its file system, and its handle. Raises `OSError`."""
+    found = ctypes.create_string_buffer(INTEGER.size * 2 + HANDLE_BYTES)
+    for flags in (EMPTY_PATH | HANDLE_FID, EMPTY_PATH):
+        INTEGER.pack_into(found, 0, HANDLE_BYTES)
+        if _call("name_to_handle_at", directory, b"", found, ctypes.byref(ctypes.c_int()), flags) == 0:
             break
     else:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), path)
-    length = INTEGER.unpack_from(handle, 0)[0]
-    return struct.pack("=Q", os.statvfs(path).f_fsid) + handle.raw[: HANDLE + length]
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    number, length = os.fstatvfs(directory).f_fsid, INTEGER.unpack_from(found)[0]
+    return FILE_SYSTEM.pack(number & 0xFFFF_FFFF, number >> 32) + found.raw[: INTEGER.size * 2 + length]
 
 
 def _call(name: str, *arguments: object) -> int:

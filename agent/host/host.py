@@ -29,6 +29,7 @@ from holdfast.states.source.hostfiles import absolute
 from holdfast.states.view.grains import seen
 
 if TYPE_CHECKING:
+    from holdfast.agent.host.backends import Choice
     from holdfast.agent.host.path_watcher import PathWatcher
     from holdfast.agent.records.records import Records
     from holdfast.agent.records.world import StoredWorld
@@ -45,9 +46,9 @@ class LocalHost:
     """The machine. Use as an async context manager.
 
     `providers` is the operator's choice of tools (`{"pkg": "apt"}`), `strict` whether they are refused if they violate
-    their interface. `programs` says whether the programs of all processes are read, to name who changes files;
-    `durable` whether files must be on the disk before they count as written; `kept` how much replaced content is kept.
-    `health`, `tasks` and `records` are the daemon's, if there is one.
+    their interface. `watching` says which backends watch directories; `programs` whether the programs of all processes
+    are read, to name who changes files; `durable` whether files must be on the disk before they count as written;
+    `kept` how much replaced content is kept. `health`, `tasks` and `records` are the daemon's, if there is one.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class LocalHost:
         options: Mapping[str, Any] | None = None,
         providers: Mapping[str, str] | None = None,
         strict: bool = True,
+        watching: Choice = "auto",
         programs: bool = False,
         durable: bool = True,
         kept: KeptBounds = KEPT_BOUNDS,
@@ -69,7 +71,7 @@ class LocalHost:
     ) -> None:
         self.var_dir, self.durable = var_dir, durable
         self.kept = KeptFiles(absolute(var_dir), kept, durable=durable)
-        self._programs = programs
+        self._watching, self._programs = watching, programs
         self.facts: Mapping[str, Any] = facts or {}
         self.pillar: Mapping[str, Any] = pillar or {}
         self.redactor = Redactor(self.pillar)
@@ -124,7 +126,7 @@ class LocalHost:
         from holdfast.agent.host.namer import Namer  # noqa: PLC0415 - see above
         from holdfast.agent.host.path_watcher import PathWatcher  # noqa: PLC0415 - see above
 
-        return PathWatcher(self.health, Namer(programs=self._programs))
+        return PathWatcher(self.health, Namer(programs=self._programs), backend=self._watching)
 
     @cached_property
     def world_database(self) -> WorldDatabase:

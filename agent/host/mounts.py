@@ -29,10 +29,14 @@ class Mounts:
         return self._poll.fileno()
 
     def changed(self) -> frozenset[str]:
-        """Mount points that appeared, disappeared or changed options since the last call."""
+        """Return the mount points that appeared, disappeared or changed options since the last call.
+
+        If the table is the same as before, a file system was unmounted and mounted again: it may be any but the root.
+        """
         self._poll.poll(0)
         before, self._lines = self._lines, self._read()
-        return frozenset(_mount_point(line) for line in before ^ self._lines)
+        different = frozenset(_mount_point(line) for line in before ^ self._lines)
+        return different or frozenset(_mount_point(line) for line in self._lines) - {"/"}
 
     def close(self) -> None:
         """Close the descriptors."""

@@ -1,11 +1,12 @@
 """Names the processes that change watched paths: which process, its command line and its login user.
 
-The namer works beside inotify, which alone decides what is checked. It marks the same directories with fanotify, and a
-name that is missing or late delays nothing. A thread of its own reads the events and at once the processes, which often
-end a moment later. It keeps the last foreign process for each entry of a directory, in a bounded memory.
+The namer works beside the watches, which alone decide what is checked. It marks the same directories in a fanotify
+group of its own. A thread with a high priority reads the events of this group and at once the processes, because many
+end a moment later: the event loop would name fewer of them. The thread keeps the last foreign process for each entry of
+a directory, in a bounded memory.
 
-A repair does not wait for the thread; the report of the repair does, for fifty milliseconds at most (`who`). If the
-thread is late (a flood of events, a name service that hangs), nothing waits for it any more until it answers again.
+No check and no repair waits for the thread. Only the report of a repair does, for fifty milliseconds at most (`who`).
+If the thread is late (a flood of events, a name service that hangs), reports do not wait until it answers again.
 
 No process is known: for changes through other hard links and through memory maps, of other hosts on a network file
 system, on file systems that fanotify does not accept, and without CAP_SYS_ADMIN or before Linux 5.15.
@@ -20,6 +21,7 @@ from functools import partial
 
 from holdfast.agent.host.author_reader import AuthorReader, Place
 from holdfast.agent.host.executions import Executions
+from holdfast.agent.host.fanotify import opened
 from holdfast.agent.host.path_nodes import PathNode, Subscription
 from holdfast.agent.loggers import LazyLogger
 from holdfast.resources.author import Author
@@ -45,19 +47,19 @@ class Namer:
         self._late = False
         """Whether the thread has not answered in time, and not since."""
 
-    def mark(self, path: str, *, full: bool, follow: bool) -> None:
+    def mark(self, path: str, mask: int, *, follow: bool) -> None:
         """Name the processes that change entries of a directory. A directory that cannot be marked is left out."""
         if self._reader is None and not self._refused:
             self._open()
         if self._reader is not None:
-            with contextlib.suppress(OSError):
-                self._reader.group.mark(path, full=full, follow=follow)
+            with contextlib.suppress(OSError), opened(path, follow=follow) as directory:
+                self._reader.group.mark(directory, mask)
 
     def unmark(self, path: str) -> None:
         """Name no more processes for a directory. If the path leads elsewhere by now, the mark stays until `close`."""
         if self._reader is not None:
-            with contextlib.suppress(OSError):
-                self._reader.group.unmark(path)
+            with contextlib.suppress(OSError), opened(path, follow=True) as directory:
+                self._reader.group.unmark(directory)
 
     async def who(self, places: Iterable[Place], since: float) -> Author | None:
         """Return the last process that has changed one of these places since then; None if none is known.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from holdfast.resources import paths
 from holdfast.resources.author import Author
@@ -171,13 +171,25 @@ class PathNode:
             node = node.parent
 
 
+class Backend(Protocol):
+    """What makes watches: see `kernel_watches`."""
+
+    entries: dict[Hashable, KernelWatch]
+
+    def remove(self, key: Hashable, path: str) -> bool:
+        """Have the kernel remove a watch."""
+        ...
+
+
 class KernelWatch:
     """One watch of the kernel: the watch of a directory, to which several paths may lead."""
 
-    __slots__ = ("nodes", "watch")
+    __slots__ = ("backend", "key", "nodes")
 
-    def __init__(self, watch: Any) -> None:
-        self.watch = watch
+    def __init__(self, key: Hashable, backend: Backend) -> None:
+        self.key = key
+        """The kernel's name of the watch in its events."""
+        self.backend = backend
         self.nodes: set[PathNode] = set()
 
 

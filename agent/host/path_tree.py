@@ -11,13 +11,13 @@ accessed, and a recursive watch is bounded in directories that the user may writ
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
-from holdfast.agent.host.inotify import SharedInotify
+from holdfast.agent.host.backends import Backends
+from holdfast.agent.host.kernel_watches import ABSENT
 from holdfast.agent.host.path_nodes import (
     NOTHING,
     PathNode,
@@ -41,13 +41,12 @@ HOPS = 40
 AT_ONCE = 64
 """Most directories of recursive watches that are armed in one pass after an event: a user may decide how many appear,
 and the event loop waits meanwhile."""
-ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
 
 
 class PathTree:
     """The nodes from the root of the file system to the watched paths, each with the kernel watch that it needs."""
 
-    def __init__(self, kernel: SharedInotify) -> None:
+    def __init__(self, kernel: Backends) -> None:
         self.kernel = kernel
         self.root = PathNode("", None)
         self.deep = 0
@@ -296,7 +295,8 @@ class PathTree:
         inside = node.covered and (bool(node.deep) or stat.S_ISDIR(info.st_mode))
         if inside:
             node.loose = is_loose(status(node.real) if node.target else info)
-        if inside or node.children or node.parent is None:
+        at_end = bool(node.subscribers) and stat.S_ISDIR(info.st_mode)
+        if inside or at_end or node.children or node.parent is None:
             node.full = node.full or inside
             self.attach(node)
         else:
@@ -359,15 +359,18 @@ class PathTree:
     # -- polling -----------------------------------------------------------------------------------------------
 
     def entries(self, node: PathNode) -> dict[str, Signature]:
-        """Return the signatures of the entries of a directory that have subscriptions."""
-        names = set(node.children)
+        """Return the signatures of the entries of a directory that have subscriptions.
+
+        The empty name is a directory at the end of a path itself.
+        """
+        names = set(node.children) or {""}
         room = self.bounds.room_to_compare(node)
         if node.covered and room:
             try:
                 with held(node.path, follow=True) as path, os.scandir(path) as found:
                     names.update(entry.name for entry in islice(found, room + 1))
             except OSError:
-                names = set(node.children)
+                names = set(node.children) or {""}
         self.bounds.compared(node, len(names))
         own = [name for name in names if not self._is_foreign(node, name)]
         return {name: signature(os.path.join(node.path, name)) for name in own}  # noqa: PTH118 - Path objects are slow

@@ -1,11 +1,12 @@
-"""Events of paths: one inotify descriptor for all resources, in the event loop, without a thread and without a delay.
+"""Events of paths: one descriptor for all resources, in the event loop, without a thread and without a delay.
 
 One kernel watch serves all files of a directory. A file that is replaced by a rename stays watched. Parents may be
-missing, moved away, replaced, or links; they are followed (`path_tree.py`).
+missing, moved away, replaced, or links; they are followed (`path_tree.py`). The kernel watches by
+inotify or by fanotify (`backends.py`).
 
 When the kernel's queue overflows, everything is checked again and every watcher gets an event. If the kernel refuses a
 watch (its limits are reached, the directory may not be read), the entries of that directory are compared every second,
-health reports `watch-polling`, and inotify is tried again each time.
+health reports `watch-polling`, and the kernel is asked again each time.
 
 In directories that an untrusted user may write, a recursive watch is bounded (`watch_bounds.py`). Directories beyond
 the bound are not watched, health reports `watch-bounded`, and the watch is tried again from time to time. The agent's
@@ -36,7 +37,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from holdfast.agent.health import Health
-from holdfast.agent.host.inotify import APPEARED, ISDIR, MODIFY, OVERFLOW, STRUCTURE, SharedInotify
+from holdfast.agent.host.backends import Backends, Choice
+from holdfast.agent.host.kernel_watches import APPEARED, CLOSE_WRITE, ISDIR, MODIFY, OVERFLOW, STRUCTURE
 from holdfast.agent.host.mounts import Mounts
 from holdfast.agent.host.namer import places
 from holdfast.agent.host.path_nodes import PathNode, Subscription, seal, status
@@ -56,15 +58,13 @@ diff, and would have to be repeated."""
 PERIOD = 1.0
 """Seconds between two checks of paths that the kernel does not watch."""
 REMOUNT = 0.2
-"""Seconds from a change of the mount table to reading it. With containers the table is long and changes often."""
+"""Least seconds from one reading of the mount table to the next. With containers it is long and changes often."""
 AGAIN = 60
 """Periods after which a bounded recursive watch is tried again."""
 BUSY = 0.05
 """Seconds above which a check of replaced paths counts as long."""
 REST = 4.0
 """After a long check, the watcher pauses for this multiple of its duration and collects events meanwhile."""
-
-
 WITHIN = 256
 """Most events within recursively watched directories that are remembered."""
 
@@ -77,16 +77,18 @@ class PathWatcher:
         health: Health | None = None,
         namer: Namer | None = None,
         *,
+        backend: Choice = "auto",
         period: float = PERIOD,
         sweep: float = SWEEP,
     ) -> None:
         self._health, self._period = WatchHealth(health, period), period
         self._namer = namer
-        self._kernel = SharedInotify(self._listen, self._unlisten, namer)
+        self._kernel = Backends(self._listen, self._unlisten, namer, backend)
         self._tree = PathTree(self._kernel)
         self._sweep = Sweep(self._nodes, self._swept, sweep)
         self._mounts: Mounts | None = None
         self._remounting: asyncio.TimerHandle | None = None
+        self._next_mounts = 0.0  # loop time before which the mount table is not read again
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._clock: Callable[[], float] = lambda: 0.0
@@ -154,9 +156,10 @@ class PathWatcher:
         self._loop = asyncio.get_running_loop()
         self._clock = self._loop.time
         self._loop.add_reader(descriptor, self._readable)
-        with suppress(OSError):  # without /proc, mounts are not reported
-            self._mounts = Mounts()
-            self._loop.add_reader(self._mounts.fileno(), self._remounted, self._loop)
+        if self._mounts is None:
+            with suppress(OSError):  # without /proc, mounts are not reported
+                self._mounts = Mounts()
+                self._loop.add_reader(self._mounts.fileno(), self._remounted, self._loop)
 
     def _unlisten(self, descriptor: int) -> None:
         open_loop = self._loop if self._loop is not None and not self._loop.is_closed() else None
@@ -169,16 +172,13 @@ class PathWatcher:
             self._mounts = None
 
     def _remounted(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Handle a change of the mount table.
-
-        Its descriptor reports a change once, so it can stay in the loop meanwhile.
-        """
+        """Handle a change of the mount table; its descriptor reports it once, so it can stay in the loop meanwhile."""
         if self._remounting is None:
-            self._remounting = loop.call_later(REMOUNT, self._look_at_mounts)
+            self._remounting = loop.call_at(max(loop.time(), self._next_mounts), self._look_at_mounts)
 
     def _look_at_mounts(self) -> None:
         """Check the nodes where something was mounted or unmounted, and all below."""
-        self._remounting = None
+        self._remounting, self._next_mounts = None, self._clock() + REMOUNT
         for path in self._mounts.changed() if self._mounts else ():
             self._replaced.update(dict.fromkeys(self._tree.showing(path)))
         self._flush()
@@ -204,7 +204,7 @@ class PathWatcher:
                 self._beneath(node, mask, name)
         elif mask & STRUCTURE:
             self._replaced[child] = None
-        elif mask & MODIFY:
+        elif mask & (MODIFY | CLOSE_WRITE) == MODIFY:
             self._writing.setdefault(child, self._clock() + SETTLE)
         else:
             self._touched(child)
@@ -317,7 +317,7 @@ class PathWatcher:
     # -- polling -----------------------------------------------------------------------------------------------
 
     def _poll(self) -> None:
-        """Try inotify again where the kernel refused it, and find changes since the last check."""
+        """Try again where the kernel refused a watch, and find changes since the last check."""
         self._timer = None
         self._tree.begin()
         self._tree.bounds.begin_round()

@@ -56,8 +56,8 @@ def test_a_setting_that_is_read_only_at_the_start_is_named(tree):
     """The other settings of the same file take effect at once."""
     with Agent(tree) as agent:
         restored(tree, agent)
-        tree.settings("viewers: staff\nwatch: {programs: true}\nengine: {noop: true}\n")
-        agent.wait_log("the change of viewers, watch.programs takes effect when the agent is restarted")
+        tree.settings("viewers: staff\nwatch: {programs: true, backend: fanotify}\nengine: {noop: true}\n")
+        agent.wait_log("the change of viewers, watch.backend, watch.programs takes effect when the agent is restarted")
         agent.wait(lambda: tree.json("status")["noop"], "noop")
 
 

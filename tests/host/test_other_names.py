@@ -18,6 +18,7 @@ from holdfast.agent.host.sweep import SLICES, Sweep
 from holdfast.resources.kinds.file.append import Append
 from holdfast.resources.kinds.file.managed import Managed
 from holdfast.resources.testing import FakeContext
+from watch_backends import BACKENDS
 
 ROUND = 0.02
 """Seconds in which the watcher of these tests compares all files."""
@@ -59,10 +60,10 @@ class Heard:
         assert await self.quiet()
 
 
-@pytest.fixture
-async def watcher():
+@pytest.fixture(params=BACKENDS)
+async def watcher(request):
     """Return a watcher with short rounds."""
-    watcher = PathWatcher(sweep=ROUND)
+    watcher = PathWatcher(sweep=ROUND, backend=request.param)
     yield watcher
     watcher.close()
 

@@ -17,34 +17,13 @@ import pytest
 
 from deadline import DEADLINE
 from holdfast.agent.health import Health
-from holdfast.agent.host import inotify, path_tree, watch_bounds
+from holdfast.agent.host import backends, path_tree, watch_bounds
 from holdfast.agent.host.path_watcher import PathWatcher
 from holdfast.resources.paths import mounts
+from watch_backends import BACKENDS, Listener
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 USER = 12345
-
-
-class Listener:
-    """A subscription whose events a test can await."""
-
-    def __init__(self, watcher: PathWatcher, *paths: Path, recursive: bool = False) -> None:
-        self.rung = asyncio.Event()
-        self.subscription = watcher.subscribe([str(path) for path in paths], self.rung.set, recursive=recursive)
-
-    async def heard(self, within: float = 20.0) -> bool:
-        """Return whether an event has come since the last call."""
-        try:
-            await asyncio.wait_for(self.rung.wait(), within)
-        except TimeoutError:
-            return False
-        self.rung.clear()
-        return True
-
-    async def settle(self) -> None:
-        """Consume the events that the test itself has caused."""
-        while await self.heard(0.06):
-            pass
 
 
 @pytest.fixture
@@ -53,10 +32,10 @@ def health() -> Health:
     return Health()
 
 
-@pytest.fixture
-async def watcher(health: Health) -> AsyncIterator[PathWatcher]:
+@pytest.fixture(params=BACKENDS)
+async def watcher(health: Health, request: pytest.FixtureRequest) -> AsyncIterator[PathWatcher]:
     """Return a watcher with short retry intervals."""
-    watcher = PathWatcher(health, period=0.005)
+    watcher = PathWatcher(health, period=0.005, backend=request.param)
     yield watcher
     watcher.close()
 
@@ -247,9 +226,9 @@ async def test_the_number_of_searched_entries_is_limited(watcher, health, home, 
 async def test_the_number_of_polled_entries_is_limited(watcher, health, home, monkeypatch):
     """Where the kernel refuses watches, only this number of entries of a user's tree is compared."""
     monkeypatch.setattr(watch_bounds, "WATCHES", 30)
-    real, seen = inotify.SharedInotify.attach, []
+    real, seen = backends.Backends.attach, []
 
-    def attach(kernel: inotify.SharedInotify, node: Any, *, follow: bool) -> None:
+    def attach(kernel: backends.Backends, node: Any, *, follow: bool) -> None:
         if node.path.startswith(str(home)):
             kernel.detach(node)
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -259,7 +238,7 @@ async def test_the_number_of_polled_entries_is_limited(watcher, health, home, mo
         seen.append(path)
         return ()
 
-    monkeypatch.setattr(inotify.SharedInotify, "attach", attach)
+    monkeypatch.setattr(backends.Backends, "attach", attach)
     monkeypatch.setattr(path_tree, "signature", signature)
     for n in range(10):
         directory = given(home / f"d{n}")
@@ -341,13 +320,13 @@ def touched(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
             return real(path, *args, **options)
 
         monkeypatch.setattr(os, name, call)
-    real_attach = inotify.SharedInotify.attach
+    real_attach = backends.Backends.attach
 
-    def attach(kernel: inotify.SharedInotify, node: Any, *, follow: bool) -> None:
+    def attach(kernel: backends.Backends, node: Any, *, follow: bool) -> None:
         asked.add(node.path)
         real_attach(kernel, node, follow=follow)
 
-    monkeypatch.setattr(inotify.SharedInotify, "attach", attach)
+    monkeypatch.setattr(backends.Backends, "attach", attach)
     yield asked
     monkeypatch.undo()
 

@@ -13,7 +13,7 @@ from holdfast.agent.host.fanotify import FanotifyGroup
 LOOP = 'printf "%s\\n" $$ > "$1/out"; while read -r line; do eval "$line"; printf "done\\n" > "$1/out"; done < "$1/in"'
 
 try:
-    FanotifyGroup().close()
+    FanotifyGroup(processes=True).close()
     REFUSED = ""
 except OSError as error:
     REFUSED = f"the kernel refuses a fanotify group: {error}"

@@ -1,0 +1,45 @@
+"""The backends of path watches: the tests of the path watcher run with each."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from foreign_shell import REFUSED
+from holdfast.agent.host.path_watcher import PathWatcher
+
+FANOTIFY = pytest.param("fanotify", marks=pytest.mark.skipif(bool(REFUSED), reason=REFUSED))
+BACKENDS = ["inotify", FANOTIFY]
+
+
+class Listener:
+    """A subscription whose events a test can await."""
+
+    def __init__(self, watcher: PathWatcher, *paths: Path, recursive: bool = False) -> None:
+        self.rung = asyncio.Event()
+        self.count = 0
+        self.subscription = watcher.subscribe([str(path) for path in paths], self._ring, recursive=recursive)
+
+    def _ring(self) -> None:
+        self.count += 1
+        self.rung.set()
+
+    async def heard(self, within: float = 20.0) -> bool:
+        """Return whether an event has come since the last call."""
+        try:
+            await asyncio.wait_for(self.rung.wait(), within)
+        except TimeoutError:
+            return False
+        self.rung.clear()
+        return True
+
+    async def quiet(self) -> bool:
+        """Return whether no event comes."""
+        return not await self.heard(0.06)
+
+    async def settle(self) -> None:
+        """Consume the events that the test itself has caused."""
+        while await self.heard(0.06):
+            pass
