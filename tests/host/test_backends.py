@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from foreign_shell import REFUSED
 from holdfast.agent.health import Health
 from holdfast.agent.host import fanotify_watches
@@ -261,7 +262,7 @@ async def test_a_directory_that_both_refuse_is_polled(
     directory.chmod(0o700)
     assert await end.heard()
     monkeypatch.undo()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while health.conditions:
             await asyncio.sleep(0)
     await end.settle()
@@ -301,7 +302,7 @@ async def told(directory: Path, backend: str, *argv: str, extra: str = "") -> tu
         *(*argv, sys.executable, "-c", program, str(directory), backend), stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         before = await process.stdout.readline()
         (directory / "f").write_text("x")
         after = await process.stdout.readline()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from deadline import DEADLINE
 from foreign_shell import REFUSED
 from holdfast.agent.host.path_watcher import PathWatcher
 
@@ -26,7 +27,7 @@ class Listener:
         self.count += 1
         self.rung.set()
 
-    async def heard(self, within: float = 20.0) -> bool:
+    async def heard(self, within: float = DEADLINE) -> bool:
         """Return whether an event has come since the last call."""
         try:
             await asyncio.wait_for(self.rung.wait(), within)
