@@ -3,9 +3,9 @@
     python bench/bare_loop.py DIRECTORY...
 
 reads the files in these directories, then restores every file that changes. Before it writes, it checks what a repair
-of Holdfast checks: the locks of the package manager, the mount table, the directory and the file. It writes as safely.
-strace shows the same system calls, in the same order, between the event and the rename. There are no states, no
-requisites, no journal and no log.
+of Holdfast checks: the locks of the package manager, the mount table, the directory and the file. It writes as safely,
+and the content that it replaces is kept. strace shows the same system calls, in the same order, between the event and
+the rename. There are no states, no requisites, no journal and no log.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import fcntl
+import hashlib
 import itertools
 import os
 import select
 import stat
 import struct
 import sys
+import tempfile
 
 IN_CLOSE_WRITE, IN_MOVED_TO, IN_DELETE = 0x8, 0x80, 0x200
 LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock")
@@ -50,10 +52,12 @@ def identity(info: os.stat_result) -> tuple[int, ...]:
 class Keeper:
     """Restores the files of some directories."""
 
-    def __init__(self) -> None:
+    def __init__(self, base: str) -> None:
         self._wanted: dict[str, bytes] = {}
         self._trusted: dict[str, tuple[int, ...]] = {}
         self._numbers = itertools.count()
+        self._kept = tempfile.mkdtemp(prefix="kept-", dir=os.path.dirname(base))
+        self._trusted[self._kept] = identity(os.stat(self._kept))
         self._user = os.geteuid()
         self._mounts = select.epoll()
         self._mounts.register(os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC), select.EPOLLPRI)
@@ -107,7 +111,27 @@ class Keeper:
         os.listxattr(path)
         os.fchmod(descriptor, 0o644)
         os.close(descriptor)
+        self._keep(path, temporary)
         os.rename(temporary, path)
+
+    def _keep(self, path: str, temporary: str) -> None:
+        """Read the content that is about to be replaced, and write it to the kept files, unless it is there."""
+        try:
+            seen, made = self._look(path), self._look(temporary)
+            descriptor = os.open(path, READ)
+        except FileNotFoundError:
+            return
+        info = os.fstat(descriptor)
+        data = os.read(descriptor, 65537)
+        public = bool(info.st_mode & made.st_mode & stat.S_IROTH) and seen.st_ino == info.st_ino
+        kept = f"{self._kept}/{hashlib.sha256(data).hexdigest()}"
+        try:
+            if public and self._read(self._kept, kept) != data:
+                raise SystemExit(f"{kept} is damaged")
+        except FileNotFoundError:
+            with open(kept, "xb") as file:
+                file.write(data)
+        os.close(descriptor)
 
 
 async def main(directories: list[str]) -> None:
@@ -115,7 +139,7 @@ async def main(directories: list[str]) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     folders: dict[int, str] = {}
-    keeper = Keeper()
+    keeper = Keeper(directories[0])
     for folder in directories:
         folders[libc.inotify_add_watch(descriptor, folder.encode(), IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE)] = folder
         keeper.take_in(folder)
