@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
+
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")  # else gRPC writes to our standard error at each start
 
 import grpc
 from grpc import aio

@@ -1,0 +1,200 @@
+"""A plugin as a process of its own: its start, its secret, its log and its end. A start takes half a second."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.plugins.conftest import Caller
+
+from deadline import DEADLINE
+from holdfast.agent.plugins import process
+from holdfast.agent.plugins.client import Client, shake_hands
+from holdfast.agent.plugins.messages import message
+from holdfast.agent.plugins.process import Launch, PluginProcess, launch
+from holdfast.agent.plugins.schema import Schema
+from holdfast.resources.errors import Permanent, Temporary
+from notes_package import HOME, NOTES, SCHEMA
+
+HEALTH = message["HealthRequest"]()
+WEB = {"name": "web", "owner": "me"}
+
+
+@pytest.fixture
+def provider(tmp_path: Path) -> Path:
+    """The provider beside its schema, in a directory that others can read."""
+    for name in ("provider.py", "notes_stub.py"):
+        (tmp_path / name).write_text((HOME / name).read_text())
+    (tmp_path / "schema.json").write_text(SCHEMA)
+    return tmp_path / "provider.py"
+
+
+@pytest.fixture
+def log() -> list[tuple[str, Any]]:
+    """What the plugin has logged."""
+    return []
+
+
+@pytest.fixture
+async def plugin(provider: Path, tmp_path: Path, log: list[Any]) -> AsyncIterator[PluginProcess]:
+    """A plugin that runs."""
+    found = await started([sys.executable, str(provider)], tmp_path, log)
+    yield found
+    await found.stop()
+
+
+async def started(command: list[str], tmp_path: Path, log: list[Any], **more: Any) -> PluginProcess:
+    """Start a plugin."""
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    wanted = Launch("notes", command, environment=environment, **more)
+    return await launch(wanted, tmp_path / "plugins", lambda level, said: log.append((level, said)))
+
+
+async def test_a_plugin_answers_over_its_socket(plugin, tmp_path):
+    """As it does within one process."""
+    caller = Caller(plugin.client)
+    await shake_hands(plugin.client, Schema(NOTES))
+    await caller.configure(tmp_path)
+    created = await caller("Create", inputs=WEB)
+    events = plugin.client.watch(["notes:note:Note"], "")
+
+    assert (created.id, created.failure.code) == ("web", "")
+    assert (await caller.read("web")).state == created.state
+    assert (await anext(events)).armed
+    await events.aclose()
+
+
+async def test_nobody_without_the_secret_of_this_start_is_answered(plugin, tmp_path):
+    """The secret stands neither in the arguments nor in the environment; only the plugin's user reaches the socket."""
+    path = next((tmp_path / "plugins").iterdir())
+    stranger = Client("notes", str(path / "socket"), "guess")
+    with pytest.raises(Permanent, match="refused the secret"):
+        await stranger.call("Health", HEALTH)
+    await stranger.close()
+    pid = plugin.pid
+    told = Path(f"/proc/{pid}/cmdline").read_text() + Path(f"/proc/{pid}/environ").read_text()
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert plugin.client._metadata[0][1] not in told
+
+
+async def test_a_plugin_ends_with_its_agent(provider, tmp_path, log):
+    """Its standard input ends when the agent has died, however that was."""
+    found = await started([sys.executable, str(provider)], tmp_path, log)
+    found.close_input()
+
+    assert await asyncio.wait_for(found.ended, DEADLINE) == "ended with status 0"
+    assert [*(tmp_path / "plugins").iterdir()] == []
+    await found.client.close()
+
+
+@pytest.mark.parametrize("name", ["read-crashes", "read-hangs"])
+async def test_a_call_fails_for_now_when_the_plugin_crashes_or_hangs(plugin, tmp_path, name):
+    """The next start may answer."""
+    caller = Caller(plugin.client)
+    await caller.configure(tmp_path)
+    with pytest.raises(Temporary, match=r"plugin notes: Read: (the plugin has ended|no answer in time)"):
+        await caller.read(name, timeout=0.5 if "hangs" in name else DEADLINE)
+
+
+async def test_a_watch_fails_for_now_when_the_plugin_is_killed(plugin):
+    """The agent resumes it after the next start."""
+    events = plugin.client.watch(["notes:note:Note"], "")
+    assert (await anext(events)).armed
+    os.kill(plugin.pid, signal.SIGKILL)
+
+    with pytest.raises(Temporary, match="plugin notes: Watch: the plugin has ended"):
+        await anext(events)
+    assert await asyncio.wait_for(plugin.ended, DEADLINE) == "was ended by SIGKILL"
+
+
+async def test_a_plugin_that_floods_its_log_is_answered_and_bounded(plugin, tmp_path, log):
+    """A line of a megabyte is dropped; the log of a failure has its place, and no secret."""
+    caller = Caller(plugin.client)
+    await caller.configure(tmp_path)
+    assert not (await caller.read("read-floods")).exists
+    inputs = {**WEB, "name": "create-raises", "password": process.secrets.token_hex(8)}
+    assert (await caller("Create", inputs=inputs)).failure.code == "fault"
+    async with asyncio.timeout(DEADLINE):
+        while not log:
+            await asyncio.sleep(0)
+
+    level, said = log[-1]
+    assert level == "error"
+    assert "Create has failed: KeyError" in said["message"]
+    assert "provider.py" in said["message"]
+    assert inputs["password"] not in repr(log)
+    assert max(len(repr(each)) for each in log) < process.LINE
+
+
+@pytest.mark.parametrize(
+    ("command", "error", "told"),
+    [
+        (["/nonexistent/plugin"], Permanent, "cannot start /nonexistent/plugin: No such file or directory"),
+        (["/etc/passwd"], Permanent, "cannot start /etc/passwd: Permission denied"),
+        (["sh", "-c", "echo hello"], Permanent, "it wrote b'hello\\\\n', not 'holdfast-plugin ready'"),
+        (["sh", "-c", "exit 3"], Temporary, "it ended with status 3 before it listened"),
+        (["sh", "-c", "head -c 100000 /dev/zero"], Permanent, "it is no plugin of holdfast"),
+    ],
+)
+async def test_what_cannot_be_started_says_why(command, error, told, tmp_path, log):
+    """Nothing is left behind."""
+    with pytest.raises(error, match=f"plugin notes: .*{told}"):
+        await started(command, tmp_path, log)
+    assert [*(tmp_path / "plugins").iterdir()] == []
+
+
+async def test_a_plugin_that_does_not_listen_in_time_is_ended(tmp_path, log, monkeypatch):
+    """With all processes that it has started."""
+    monkeypatch.setattr(process, "START", 0.2)
+    with pytest.raises(Temporary, match=r"it does not listen within 0\.2 s"):
+        await started(["sh", "-c", f"sleep 1000 & echo $! > {tmp_path}/pid; wait"], tmp_path, log)
+    pid = (tmp_path / "pid").read_text().strip()
+    async with asyncio.timeout(DEADLINE):
+        while lives(pid):
+            await asyncio.sleep(0)
+
+
+def lives(pid: str) -> bool:
+    """Return whether a process runs; one that has ended and waits for its parent does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+async def test_another_process_that_listens_is_noticed(tmp_path, log):
+    """Such as one that another program has started at the same path."""
+    code = (
+        "import os,socket,sys,time\n"
+        "if not os.fork():\n os.setsid()\n s=socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen()\n"
+        " print('holdfast-plugin ready',flush=True); time.sleep(20)\n"
+        "time.sleep(20)"
+    )
+    with pytest.raises(Permanent, match=r"another process .* listens on its socket"):
+        await started([sys.executable, "-c", code], tmp_path, log)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
+async def test_a_plugin_runs_as_its_user(tmp_path, log):
+    """It has no rights of the agent, and its limits."""
+    with pytest.raises(Permanent) as error:
+        await started(["sh", "-c", "echo $(id -u) $(id -g) $(id -G) $(umask)"], tmp_path, log, user="nobody")
+
+    assert "65534 65534 65534 0077" in str(error.value)
+
+
+async def test_another_schema_is_refused_with_what_to_do(plugin):
+    """Types are never guessed."""
+    other = Schema(NOTES.__class__(**{**vars(NOTES), "version": "2.0.0"}))
+    with pytest.raises(
+        Permanent, match=r"version 1\.0\.0 of the package with another schema; the agent has version 2\.0\.0"
+    ):
+        await shake_hands(plugin.client, other)
