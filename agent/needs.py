@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.resources.context import NoLog
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError
+from holdfast.resources.logger import NoLog
 from holdfast.resources.needs import Need
 from holdfast.states.data import Call
 from holdfast.states.errors import Problem

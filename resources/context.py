@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from holdfast.resources.effects import Effect
 from holdfast.resources.errors import DeclarationError
+from holdfast.resources.logger import Logger
 from holdfast.resources.paths import Place
 from holdfast.resources.replaced import ReplacedFile
 from holdfast.resources.world import World
@@ -167,34 +168,6 @@ def announced(check_apply: Method) -> Method:
 def announces(check_apply: Callable[..., Any]) -> bool:
     """Return whether a `check_apply` is marked by `announced`."""
     return getattr(check_apply, "announced", False)
-
-
-class Logger(Protocol):
-    """The part of a structlog logger that resources use; `resource=` is already bound."""
-
-    def debug(self, event: str, **fields: object) -> object:
-        """Log detail for the author of a kind."""
-        ...
-
-    def info(self, event: str, **fields: object) -> object:
-        """Log an event that operators want to see."""
-        ...
-
-    def warning(self, event: str, **fields: object) -> object:
-        """Log an event that operators should act on."""
-        ...
-
-    def error(self, event: str, **fields: object) -> object:
-        """Log an error that no resource reports."""
-        ...
-
-
-class NoLog:
-    """A logger without output, for a second binding of a provider: the binding of the agent logs the same messages."""
-
-    def __getattr__(self, level: str) -> Any:
-        """Return a function that does nothing."""
-        return lambda *_, **__: None
 
 
 class Services(Protocol):

@@ -19,8 +19,9 @@ from holdfast.agent.host.kept import KeptFiles, RunKeeper
 from holdfast.agent.host.sources import Sources, read
 from holdfast.agent.loggers import LazyLogger
 from holdfast.resources import paths
-from holdfast.resources.context import UNASSIGNED, Completed, I, Logger, Report
+from holdfast.resources.context import UNASSIGNED, Completed, I, Report
 from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.logger import Logger
 from holdfast.resources.paths import Place
 from holdfast.resources.secrets import Redactor
 from holdfast.resources.world import World

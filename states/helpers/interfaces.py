@@ -23,7 +23,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Literal, cast
 
-from holdfast.resources.context import PATH, Completed, I, Logger, NoLog, Watch
+from holdfast.resources.context import PATH, Completed, I, Watch
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.execution import table as execution
 from holdfast.resources.interfaces.binding import Bound
@@ -32,6 +32,7 @@ from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.provider import Offer
 from holdfast.resources.interfaces.registry import choose
 from holdfast.resources.interfaces.service import ServiceInterface
+from holdfast.resources.logger import Logger, NoLog
 from holdfast.resources.paths import own_home
 from holdfast.resources.providers._dpkg import compare_versions
 from holdfast.states.helpers.commands import ended
