@@ -197,6 +197,8 @@ def _content_of(call: Call, resource: Managed, content: bytes, states: Path) -> 
     else:
         text = _text(content, call)
         newline = not text or text.endswith("\n")
+        if newline and resource.contents_newline and text.count("\n") == 1 < len(text):
+            text = text.removesuffix("\n")  # one line; the kind adds the newline
         yield OwnArguments(
             {"contents": text, **({} if newline is resource.contents_newline else {"contents_newline": newline})}
         )

@@ -402,7 +402,7 @@ def test_the_patch_of_a_state_file_makes_the_drift_permanent(tmp_path: Path, tex
     [
         (
             "host/motd",
-            ["no patch: it has marks of Jinja: put it between {% raw %}", "- contents: |", "by hand {{ x }}"],
+            ["no patch: it has marks of Jinja: put it between {% raw %}", "- contents: by hand {{ x }}"],
         ),
         ("host/page", ["rendered from a template: edit salt://page.j2"]),
         ("host/said", ["the content is that of said in the pillar: edit it there"]),
