@@ -17,6 +17,8 @@ from holdfast.agent.northbound.drivers.etcd_connection import Access
 from holdfast.agent.shared import world_database
 from sharing import SharingHost, item, until_string
 
+pytestmark = pytest.mark.skipif(not etcd_server.installed(), reason="etcd is not installed (Debian: etcd-server)")
+
 
 async def written(host: SharingHost, key: str, value: str) -> None:
     """Set a string, again while it fails for now, as the engine does."""
@@ -125,8 +127,6 @@ async def test_an_etcd_that_hangs_later_fails_writes_within_the_patience(make, e
 
 async def test_a_majority_that_is_lost_stops_writes_and_a_single_member_does_not(make, prefix):
     """Three members, of which one and then another is killed. Takes a few seconds, because members are elected."""
-    if not etcd_server.installed():
-        pytest.skip("etcd is not installed (Debian: etcd-server)")
     with etcd_server.Cluster(3) as cluster:
         one = await make("web1").share(*cluster.endpoints, prefix=prefix)
         two = await make("web2").share(*reversed(cluster.endpoints), prefix=prefix)
@@ -152,8 +152,6 @@ async def test_a_majority_that_is_lost_stops_writes_and_a_single_member_does_not
 
 async def test_a_wrong_password_is_told_and_a_new_one_is_used_without_a_restart(make, prefix, tmp_path):
     """Also when the password is changed in etcd while the agent runs. No text has the password."""
-    if not etcd_server.installed():
-        pytest.skip("etcd is not installed (Debian: etcd-server)")
     password = tmp_path / "password"
     password.write_text("hunter22\n")
     password.chmod(0o600)
@@ -186,8 +184,6 @@ async def test_a_wrong_password_is_told_and_a_new_one_is_used_without_a_restart(
 
 async def test_a_wrong_authority_is_told_and_the_right_one_is_used_without_a_restart(make, prefix, tmp_path):
     """With client certificates. The reason is that of TLS."""
-    if not etcd_server.installed():
-        pytest.skip("etcd is not installed (Debian: etcd-server)")
     at = make_certificates(tmp_path)
     ca = tmp_path / "used.pem"
     ca.write_bytes((at / "other.pem").read_bytes())

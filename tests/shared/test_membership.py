@@ -15,6 +15,8 @@ from holdfast.agent.shared import membership
 from holdfast.agent.shared.membership import UNWRITTEN, PresentAgent
 from sharing import stored, until_rows
 
+pytestmark = pytest.mark.skipif(not etcd_server.installed(), reason="etcd is not installed (Debian: etcd-server)")
+
 TEXT = "cannot watch /srv/private-name"
 
 
@@ -78,8 +80,6 @@ def rights(host: str, prefix: str) -> list[tuple[str, str, str]]:
 
 async def test_a_host_with_rights_of_its_own_cannot_speak_for_another(make, prefix, tmp_path):
     """It has what the documentation says. Without the right for its own record, a condition says so; strings work."""
-    if not etcd_server.installed():
-        pytest.skip("etcd is not installed (Debian: etcd-server)")
     password = tmp_path / "password"
     password.write_text("secret\n")
     password.chmod(0o600)
