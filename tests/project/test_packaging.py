@@ -35,7 +35,7 @@ def call(*argv: object, cwd: Path, **variables: str) -> str:
         env={**plain, **variables},
         capture_output=True,
         text=True,
-        timeout=DEADLINE,
+        timeout=4 * DEADLINE,  # a build is work, not an event
         check=False,
     )
     assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
