@@ -59,7 +59,7 @@ class Prober:
         if result.outcome.result is not True and not target.queue.dirty and not target.last.would_change:
             self._marker.mark(target, "drift", by=vertex)
         if target.queue.dirty:
-            target.probe = target.probe._replace(result=result._replace(marks=target.queue.generation))
+            target.probe = target.probe._replace(result=result._replace(generation=target.queue.generation))
 
     async def _probe_once(self, target: Vertex, probes: Probes) -> ProbeResult | None:
         """Probe a target, or join its current probe.
@@ -121,5 +121,5 @@ def _stale(target: Vertex, result: ProbeResult) -> bool:
     return (
         result is not target.probe.result
         and result.outcome.result is not None
-        and result.marks != target.queue.generation
+        and result.generation != target.queue.generation
     )

@@ -162,7 +162,7 @@ class ProbeResult(NamedTuple):
     """What the target of a prereq would do if it ran now."""
 
     outcome: Outcome
-    marks: int
+    generation: int
     """Generation of the target when the probe began."""
 
 
