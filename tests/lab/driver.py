@@ -161,7 +161,7 @@ class Driver:
         self.wait(lambda: any(text in line for line in self.log), f"{text!r} in the log", timeout)
 
     def wait(self, condition: Callable[[], bool], what: str, timeout: float = DEADLINE) -> None:
-        """Read messages until a condition holds. Raise `TimeoutError` with the log."""
+        """Read messages, and try a condition after each, until it holds. Raise `TimeoutError` with the log."""
         end = time.monotonic() + timeout
         while True:
             while not self._lines.empty():

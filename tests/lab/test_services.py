@@ -62,7 +62,7 @@ def test_the_status_tells_how_a_service_has_ended(host: Host, driver: Driver, co
     assert driver.call("service.status", ["toy"])["toy"]["extra"]["ended"] == ""
 
     host.sh(deed)
-    driver.wait(lambda: driver.call("service.status", ["toy"])["toy"]["extra"]["ended"] == told, told)
+    wait_for(told, lambda: driver.call("service.status", ["toy"])["toy"]["extra"]["ended"] == told)
 
 
 def test_who_asked_for_the_stop_of_a_service_is_told_if_sudo_has_recorded_it(host: Host, driver: Driver):
