@@ -1,13 +1,18 @@
-"""Measures how soon the path watcher reports a write, to a callback and to an async iterator, against a bare loop.
+"""Measures what path watches cost: of a bare loop with inotify, and of the path watcher.
+
+`iterator` has an async iterator for each file; `inotify` and `fanotify` have this backend, a callback for each file,
+and a namer. Each is measured in a process of its own.
 
 Another process writes one of the files every two milliseconds, and takes the time before close(2); this process takes
-the time when it is notified. Both use CLOCK_MONOTONIC. Prints one line of JSON; latencies are in microseconds.
+the time when it is notified. Both use CLOCK_MONOTONIC. Prints one line of JSON: latencies (`p50`, `p99`) and processor
+time per write (`cpu`) in microseconds, the time of arming all files, and the memory that they take in this process.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import json
 import os
 import random
@@ -17,12 +22,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
+from harness import process_figures
+
+from holdfast.agent.host.backends import Choice
+from holdfast.agent.host.namer import Namer
 from holdfast.agent.host.path_watcher import PathWatcher
 
 COUNT = 500
-SIZES = {"1000 files in 1 directory": (1000, 1), "10000 files in 1000 directories": (10_000, 1000)}
+SIZES = {"1000 files in 500 directories": (1000, 500), "50000 files in 500 directories": (50_000, 500)}
 DAMAGE = """
 import os, sys, time
 for path in sys.stdin:
@@ -57,9 +69,9 @@ def bare(paths: list[str], event: Callable[[], None]) -> Callable[[], None]:
     return close
 
 
-def callbacks(paths: list[str], event: Callable[[], None]) -> Callable[[], None]:
-    """Watch with the path watcher and a callback for each file."""
-    watcher = PathWatcher()
+def named(backend: Choice, paths: list[str], event: Callable[[], None]) -> Callable[[], None]:
+    """Watch with one backend, a callback for each file, and a namer."""
+    watcher = PathWatcher(None, Namer(), backend=backend)
     for path in paths:
         watcher.subscribe([path], event)
     return watcher.close
@@ -95,15 +107,16 @@ async def measure(arm: Arm, paths: list[str]) -> dict[str, float]:
         stamp = stamp or time.perf_counter_ns()
         notified.set()
 
-    began = time.perf_counter()
+    gc.collect()
+    before, began = process_figures()["pss_mib"], time.perf_counter()
     close = arm(paths, event)
     await asyncio.sleep(0)
-    armed = time.perf_counter() - began
+    armed, memory = time.perf_counter() - began, process_figures()["pss_mib"] - before
     pipe = asyncio.subprocess.PIPE
     other = await asyncio.create_subprocess_exec(sys.executable, "-c", DAMAGE, stdin=pipe, stdout=pipe)
     assert other.stdin is not None
     assert other.stdout is not None
-    latencies = []
+    latencies, spent = [], time.process_time()
     for path in random.choices(paths, k=COUNT):
         await asyncio.sleep(0.002)
         notified.clear()
@@ -112,16 +125,29 @@ async def measure(arm: Arm, paths: list[str]) -> dict[str, float]:
         damaged = int(await other.stdout.readline())
         await asyncio.wait_for(notified.wait(), 5)
         latencies.append((stamp - damaged) / 1000)
+    spent = time.process_time() - spent
     other.stdin.close()
     await other.wait()
     close()
-    p99 = statistics.quantiles(latencies, n=100)[98]
-    return {"p50": round(statistics.median(latencies), 1), "p99": round(p99, 1), "arm_ms": round(armed * 1000, 1)}
+    found = {"p50": statistics.median(latencies), "p99": statistics.quantiles(latencies, n=100)[98]}
+    found |= {"cpu": spent / COUNT * 1e6, "arm_ms": armed * 1000, "memory_mib": memory}
+    return {key: round(value, 1) for key, value in found.items()}
+
+
+def alone(arm: Arm, paths: list[str]) -> dict[str, float]:
+    """Measure one watcher in a new process, whose memory no other watcher has used."""
+    with ProcessPoolExecutor(1, get_context("fork")) as pool:
+        return pool.submit(_measured, arm, paths).result()
+
+
+def _measured(arm: Arm, paths: list[str]) -> dict[str, float]:
+    return asyncio.run(measure(arm, paths))
 
 
 def main() -> None:
     """Measure all watchers at all sizes."""
-    watchers: dict[str, Arm] = {"bare": bare, "callback": callbacks, "iterator": iterators}
+    backends: dict[str, Arm] = {"inotify": partial(named, "inotify"), "fanotify": partial(named, "fanotify")}
+    watchers: dict[str, Arm] = {"bare": bare, "iterator": iterators, **backends}
     result = {}
     for size, (files, directories) in SIZES.items():
         with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as top:
@@ -131,7 +157,7 @@ def main() -> None:
                 folder.mkdir(exist_ok=True)
                 (folder / f"f{number}").write_text("right!")
                 paths.append(str(folder / f"f{number}"))
-            result[size] = {name: asyncio.run(measure(arm, paths)) for name, arm in watchers.items()}
+            result[size] = {name: alone(arm, paths) for name, arm in watchers.items()}
     print(json.dumps({"unit": "us", "drifts": COUNT, "results": result}))
 
 
