@@ -1,4 +1,4 @@
-"""The mount table and its changes. inotify reports nothing when a mount hides a directory or uncovers it again."""
+"""The mount table and its changes. Watches report nothing when a mount hides a directory or uncovers it again."""
 
 from __future__ import annotations
 
@@ -29,14 +29,17 @@ class Mounts:
         return self._poll.fileno()
 
     def changed(self) -> frozenset[str]:
-        """Return the mount points that appeared, disappeared or changed options since the last call.
+        """Return the mount points that appeared, disappeared or changed options since the last call."""
+        self._poll.poll(0)
+        before, self._lines = self._lines, self._read()
+        return frozenset(_mount_point(line) for line in before ^ self._lines)
+
+    def replaced(self) -> frozenset[str]:
+        """Return the mount points at which another directory may be now, after the kernel has reported a change.
 
         If the table is the same as before, a file system was unmounted and mounted again: it may be any but the root.
         """
-        self._poll.poll(0)
-        before, self._lines = self._lines, self._read()
-        different = frozenset(_mount_point(line) for line in before ^ self._lines)
-        return different or frozenset(_mount_point(line) for line in self._lines) - {"/"}
+        return self.changed() or frozenset(_mount_point(line) for line in self._lines) - {"/"}
 
     def close(self) -> None:
         """Close the descriptors."""

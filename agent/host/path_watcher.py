@@ -179,7 +179,7 @@ class PathWatcher:
     def _look_at_mounts(self) -> None:
         """Check the nodes where something was mounted or unmounted, and all below."""
         self._remounting, self._next_mounts = None, self._clock() + REMOUNT
-        for path in self._mounts.changed() if self._mounts else ():
+        for path in self._mounts.replaced() if self._mounts else ():
             self._replaced.update(dict.fromkeys(self._tree.showing(path)))
         self._flush()
 

@@ -1,6 +1,6 @@
-"""Compares watched files from time to time: inotify misses writes through other hard links and through memory maps.
+"""Compares watched files from time to time, to find writes through other hard links and through memory maps.
 
-inotify reports an inode under the name that was used. So the status of each watched file is compared with the last
+The kernel reports an inode under the name that was used. So the status of each watched file is compared with the last
 known one once in `period` seconds. A round is split into slices that are spread over the period; each slice runs in a
 thread because a file system may hang. Content is only compared in a recheck.
 
