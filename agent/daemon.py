@@ -125,7 +125,7 @@ class Daemon:
         self._publishing = Publishing(records, self._health, self._tasks, self._redact)
         stack.push_async_callback(self._publishing.stop)
         agent = self._agent = self._make_agent(engine, host, JournalSessions(journal, engine), records)
-        stack.push_async_callback(agent.recorder.flush)
+        stack.push_async_callback(agent.recorder.queue.settle)
         if journal.known:
             agent.reloads.expect_states()
         stack.push_async_callback(self._stop_engine)
@@ -246,7 +246,7 @@ class Daemon:
 
     def _health_changed(self) -> None:
         self._agent.status.health_changed()
-        self._agent.recorder.conditions(self._health.conditions)
+        self._agent.recorder.state.conditions(self._health.conditions)
         self._world.changed()
 
     async def _stop_engine(self) -> None:

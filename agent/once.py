@@ -28,6 +28,7 @@ from holdfast.states.requisite_kinds import ON_FAILURE, REFRESHING
 
 if TYPE_CHECKING:
     from holdfast.agent.beside import AgentBeside
+    from holdfast.agent.records.of_run import RunRecords
 
 
 def converge(
@@ -61,7 +62,7 @@ async def _converge(
 ) -> PassRecord | None:
     async with (
         _memory(settings, emit) as (journal, directory, agent),
-        _listening(settings, compiled, emit, directory, agent) as tell,
+        _listening(settings, compiled, emit, directory, agent) as (run, tell),
     ):
         host = LocalHost(
             states=settings.states,
@@ -73,6 +74,7 @@ async def _converge(
             strict=settings.interfaces == "strict",
             durable=settings.durable,
             kept=settings.kept_bounds,
+            database=run.database if run else None,
         )
         async with host:
             host.update(managed=compiled.managed)
@@ -116,22 +118,23 @@ async def _listening(
     emit: Callable[[Event], None],
     directory: Path,
     agent: AgentBeside | None,
-) -> AsyncIterator[Callable[[Event], None]]:
-    """Yield the listener of the engine. It also tells the agent, and the records if the run has a state directory."""
+) -> AsyncIterator[tuple[RunRecords | None, Callable[[Event], None]]]:
+    """Yield the records, if the run has a state directory, and the listener of the engine, which also tells these."""
     async with AsyncExitStack() as stack:
-        listeners = [emit, agent.tell] if agent else [emit]
+        listeners, run = [emit, agent.tell] if agent else [emit], None
         if directory == settings.state_dir:
             from holdfast.agent.records.of_run import recorded  # noqa: PLC0415 - other runs record nothing
 
             host = str(compiled.grains["id"])
             records = recorded(directory, host, compiled.redactor, emit, durable=settings.durable)
-            listeners.append(await stack.enter_async_context(records))
+            run = await stack.enter_async_context(records)
+            listeners.append(run.tell)
 
         def tell(event: Event) -> None:
             for each in listeners:
                 each(event)
 
-        yield tell
+        yield run, tell
 
 
 async def _swap(

@@ -206,7 +206,7 @@ class Reloads:
         self._outdated = set()
         self._collector.replaced(left, self._resources)
         self._status.applied(settings, declared)
-        self._recorder.describe(settings.states, compiled.grains)
+        self._recorder.swapped(settings.states, compiled.grains)
         self._host.world_database.changed()
         self.watch.follow(made_from(compiled, snapshot))
         read = compiled.read | (frozenset() if settings.id else {"id"})
@@ -227,7 +227,7 @@ class Reloads:
     async def _share(self, settings: Settings, host: str) -> None:
         """Use the settings of the strings that hosts share."""
         await self._host.world_database.use(
-            settings.etcd, host, lambda: Description(self._recorder.described, self._health.conditions)
+            settings.etcd, host, lambda: Description(self._recorder.state.described, self._health.conditions)
         )
 
     def _compile(self, settings: Settings) -> tuple[Compiled, frozenset[str]]:

@@ -48,7 +48,8 @@ class LocalHost:
     `providers` is the operator's choice of tools (`{"pkg": "apt"}`), `strict` whether they are refused if they violate
     their interface. `watching` says which backends watch directories; `programs` whether the programs of all processes
     are read, to name who changes files; `durable` whether files must be on the disk before they count as written;
-    `kept` how much replaced content is kept. `health`, `tasks` and `records` are the daemon's, if there is one.
+    `kept` how much replaced content is kept. `health`, `tasks` and `records` are the daemon's, if there is one;
+    `database` returns the records of a one-shot run.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class LocalHost:
         health: Health | None = None,
         tasks: Tasks | None = None,
         records: Records | None = None,
+        database: Callable[[], Records] | None = None,
     ) -> None:
         self.var_dir, self.durable = var_dir, durable
         self.kept = KeptFiles(absolute(var_dir), kept, durable=durable)
@@ -92,9 +94,9 @@ class LocalHost:
         self.sources = Sources(states, self.blocking, self._network)
         self._store = SourceStore(absolute(var_dir))
         self._tasks, self._own_tasks = tasks or Tasks(self.health), tasks is None
-        self._records = records
+        self._records, self._database = records, database
         self._own_records: Records | None = None
-        """The database of a host without a daemon, once a resource has used it."""
+        """The database of a host that was given none, once a resource has used it."""
         self.interfaces = Interfaces(self.context, providers or {}, strict=strict)
         self.onlooker: Callable[[str, str, bytes], None] | None = None
         """Shows output of commands to a person. Called with identity, stream name and bytes."""
@@ -146,6 +148,8 @@ class LocalHost:
         """Open the database of this host, and take over the strings and host maps of earlier versions."""
         from holdfast.agent.records.records import Records  # noqa: PLC0415 - see above
 
+        if self._records is None and self._database is not None:
+            self._records = self._database()
         records = self._records or self._own_records
         if records is None:
             records = self._own_records = Records(self.var_dir, self.health, agent=False, durable=self.durable)

@@ -10,25 +10,46 @@ import os
 
 DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 LENGTH = 12
+EARLY = "+"
+"""What placeholders begin with."""
 _PAIRS = tuple(first + second for first in DIGITS for second in DIGITS)
 """All pairs of digits: each stands for ten bits."""
 
 
 class TimeIds:
-    """IDs of one process, each greater than the one before, also when the clock is set back."""
+    """IDs of one process, each greater than the one before, also when the clock is set back.
 
-    def __init__(self, *, agent: bool) -> None:
+    With `early`, the first IDs are given before the last one of the database is known. They are placeholders, and
+    `final` returns the IDs that replace them once `begin_after` was called.
+    """
+
+    def __init__(self, *, agent: bool, early: bool = False) -> None:
         self._process = 0 if agent else 1 + os.getpid() % 31
         self._last = 0
+        self._mark = EARLY if early else ""
+        """What placeholders begin with, as long as they are given."""
+        self._first_early = self._shift = 0
+        """Number of the first placeholder; what is added to the numbers of placeholders."""
 
     def new(self, at: float) -> str:
         """Return the ID for something that happened at this Unix time."""
         self._last = max(self._last + 1, round(at * 1e6))
-        return _written(self._last * 32 + self._process)
+        if self._mark:
+            self._first_early = self._first_early or self._last
+        return f"{self._mark}{_written(self._last * 32 + self._process)}"
 
-    def begin_after(self, id: str) -> None:
-        """Make the next IDs greater than this one, which may come from a time when the clock was ahead."""
-        self._last = max(self._last, _number(id) // 32)
+    def begin_after(self, *found: str) -> None:
+        """Make the next IDs greater than these, which may come from a time when the clock was ahead."""
+        last = max((_number(each) // 32 for each in found), default=0)
+        if self._mark:
+            self._mark = ""
+            self._shift = max(0, last + 1 - self._first_early)
+            self._last += self._shift
+        self._last = max(self._last, last)
+
+    def final(self, id: str) -> str:
+        """Return the ID that a record gets: another one for a placeholder."""
+        return _written(_number(id[len(EARLY) :]) + self._shift * 32) if id.startswith(EARLY) else id
 
 
 def first_id_of(at: float) -> str:

@@ -13,8 +13,8 @@ from holdfast.agent.records.askers import described
 from holdfast.agent.records.history import Chosen, HistoryRecord, last, oldest
 from holdfast.agent.records.ids import first_id_of, time_of
 from holdfast.agent.records.reading import RecordReader
-from holdfast.agent.records.recorder import Recorder
 from holdfast.agent.records.wording import change_in_words, details_of
+from holdfast.agent.records.write_queue import WriteQueue
 from holdfast.resources.errors import HoldfastError
 
 MARK = {"source": "records", "logger": "holdfast"}
@@ -24,22 +24,22 @@ MARK = {"source": "records", "logger": "holdfast"}
 class OlderLines:
     """The lines that one client asks for. They are read in a thread; there are none if the records cannot be read."""
 
-    def __init__(self, recorder: Recorder, asked: Chosen) -> None:
-        self._recorder, self._asked = recorder, asked
+    def __init__(self, queue: WriteQueue, asked: Chosen) -> None:
+        self._queue, self._asked = queue, asked
         self._blocking = Blocking(1, linger=LINGER)
 
     async def beginning(self) -> float | None:
         """Return the time of the oldest record; None if there is none."""
-        at: float | None = await self._blocking(_beginning, self._recorder.path)
+        at: float | None = await self._blocking(_beginning, self._queue.path)
         return at
 
     async def before(
         self, at: float, since: float | None, most: int, page: int
     ) -> AsyncGenerator[list[LogEntry], None]:
         """Yield the last entries before a time, at most `most` and oldest first, in pages; none from before `since`."""
-        await self._recorder.settle()
+        await self._queue.settle()
         asked = self._asked._replace(after="" if since is None else first_id_of(since), before=first_id_of(at))
-        found = _entries(self._recorder.path, asked, most)
+        found = _entries(self._queue.path, asked, most)
         try:
             while entries := await self._blocking(list, islice(found, page)):
                 yield entries

@@ -1,7 +1,7 @@
 """The records of a one-shot run, which writes its passes and changes itself, also beside a running agent.
 
-The file is opened at the first change, so that a run that finds nothing to do does not touch it. A database that cannot
-be used never stops the run: one warning says so.
+The file is opened at the first change, or when a resource uses the strings in it, so that a run that finds nothing to
+do does not touch it. A database that cannot be used never stops the run: one warning says so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.agent.engine.model.events import Event, Notice, PassStarted, Ran
 from holdfast.agent.health import Health
-from holdfast.agent.northbound.errors import NorthboundError
 
 if TYPE_CHECKING:
     from holdfast.agent.records.recorder import Recorder
@@ -29,25 +28,34 @@ CODE = "not-recorded"
 @asynccontextmanager
 async def recorded(
     directory: Path, host: str, redact: Callable[[Any], Any], emit: Callable[[Event], None], *, durable: bool
-) -> AsyncIterator[Callable[[Event], None]]:
-    """Yield a function that records events. At the end of the block, everything is written, or a warning is emitted."""
-    run = _RunRecords(directory, host, redact, durable=durable)
+) -> AsyncIterator[RunRecords]:
+    """Yield the records of a run. At the end of the block, everything is written, or a warning is emitted."""
+    run = RunRecords(directory, host, redact, durable=durable)
     try:
-        yield run.tell
+        yield run
     finally:
         if why := await run.end():
             emit(Notice("warning", CODE, "", f"the changes of this run are not recorded: {why}"))
 
 
-class _RunRecords:
+class RunRecords:
     """The records of one run. The recorder is imported and made for the first news, because most runs have none."""
 
     def __init__(self, directory: Path, host: str, redact: Callable[[Any], Any], *, durable: bool) -> None:
         self._directory, self._host, self._redact, self._durable = directory, host, redact, durable
+        self._health = Health()
         self._pass: PassStarted | None = None
         self._recorder: Recorder | None = None
         self._records: Records | None = None
         self._writing: asyncio.Task[None] | None = None
+
+    def database(self) -> Records:
+        """Return the database, which is made by the first call."""
+        if self._records is None:
+            from holdfast.agent.records.records import Records  # noqa: PLC0415 - only runs with news need it
+
+            self._records = Records(self._directory, self._health, agent=False, durable=self._durable)
+        return self._records
 
     def tell(self, event: Event) -> None:
         """Record an event of the engine."""
@@ -64,13 +72,10 @@ class _RunRecords:
     def _begun(self) -> Recorder:
         from holdfast.agent.records.askers import this_process  # noqa: PLC0415 - only runs with news need it
         from holdfast.agent.records.recorder import Recorder  # noqa: PLC0415 - the same
-        from holdfast.agent.records.records import Records  # noqa: PLC0415 - the same
 
-        health = Health()
-        self._records = Records(self._directory, health, agent=False, durable=self._durable)
         recorder = Recorder(
-            self._records,
-            health,
+            self.database(),
+            self._health,
             host=lambda: self._host,
             declared=_any,
             redact=self._redact,
@@ -81,30 +86,26 @@ class _RunRecords:
 
     async def end(self) -> str:
         """Write what waits, and close the file; return why that was not possible."""
-        if self._recorder is None or self._records is None or self._writing is None:
-            return ""
-        self._writing.cancel()
-        await asyncio.wait([self._writing])
-        return await _end(self._recorder, self._records)
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.wait([self._writing])
+        try:
+            async with asyncio.timeout(PATIENCE):
+                try:
+                    return await self._write_rest()
+                finally:
+                    if self._records is not None:
+                        await self._records.close()
+        except TimeoutError:
+            return f"the disk has not answered for {PATIENCE:g} s"
 
-
-async def _end(recorder: Recorder, records: Records) -> str:
-    """Write what waits, and close the file; return why that was not possible."""
-    try:
-        async with asyncio.timeout(PATIENCE):
-            try:
-                if recorder.waits:
-                    await recorder.adopt()
-                while recorder.waits:
-                    if not await recorder.flush():
-                        return recorder.trouble
-            finally:
-                await records.close()
-    except TimeoutError:
-        return f"the disk has not answered for {PATIENCE:g} s"
-    except NorthboundError as error:
-        return str(error)
-    return ""
+    async def _write_rest(self) -> str:
+        """Write what waits; return why that was not possible."""
+        queue = self._recorder.queue if self._recorder else None
+        while queue and queue.waits:
+            if not await queue.flush():
+                return queue.trouble
+        return ""
 
 
 def _any(_: str) -> bool:

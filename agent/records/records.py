@@ -46,6 +46,8 @@ class Records:
         self._opening = asyncio.Lock()
         self.renewed: Callable[[], None] = lambda: None
         """Called after the database was recreated, which may have lost records."""
+        self.waits: Callable[[], bool] = lambda: False
+        """Whether the recorder has records that are not written yet."""
         self._told = ""
         """Of which recreation `renewed` was told."""
         self.driver.listen = self._tell
@@ -70,21 +72,26 @@ class Records:
                 self._api = await self._stack.enter_async_context(loaded)
             return self._api
 
+    def tell_unwritable(self, why: str) -> None:
+        """Report that the file cannot be written."""
+        self._health.set(UNWRITABLE, f"{why}; repairs go on, and their history is written later")
+
+    def tell_written(self) -> None:
+        """End that report, unless there is a new reason for it."""
+        if not self.driver.trouble:
+            self._health.clear(UNWRITABLE)
+
     def _tell(self) -> None:
-        """Report the problems of the file."""
+        """Report the problems of the file. While records wait, only their writing shows that it is writable again."""
         if self.driver.renewed != self._told:
             self._told = self.driver.renewed
             self.renewed()
         if self.driver.renewed:
             self._health.set(RENEWED, f"the records in {self.path}: {self.driver.renewed}", lasts=TOLD)
         if self.driver.trouble:
-            self._health.set(
-                UNWRITABLE,
-                f"cannot write the records in {self.path}: {self.driver.trouble}; "
-                "repairs go on, and their history is written later",
-            )
-        else:
-            self._health.clear(UNWRITABLE)
+            self.tell_unwritable(f"cannot write the records in {self.path}: {self.driver.trouble}")
+        elif not self.waits():
+            self.tell_written()
 
 
 def _share(directory: Path) -> int:

@@ -12,12 +12,16 @@ from typing import Any, NamedTuple
 
 from holdfast.agent.engine.model.events import Outcome, PassRecord, Result, result_of
 from holdfast.agent.narrate import verb
-from holdfast.agent.northbound.drivers.base import Delete, Put, TableRow
+from holdfast.agent.northbound.drivers.base import Put, TableRow
 from holdfast.agent.records.ids import LENGTH
 from holdfast.resources.replaced import ReplacedFile
 
 COMMENT, DIFF, VALUE, NAMES = 2000, 65_536, 2000, 200
 """Most characters of a comment, of a diff and of the text of one value; most names of changes."""
+MUCH, PARTS = 65_536, 1000
+"""Bytes and parts from which on values are shortened before they wait, instead of when their record is written."""
+PART, FILE = 64, 256
+"""Bytes of a part of a value without its text, and of a replaced file."""
 LASTING = ("failed", "blocked")
 """What extends the previous record when it is repeated; each repair has a record of its own."""
 ORIGINS = {
@@ -92,7 +96,7 @@ def change(host: str, entry: ChangeEntry) -> list[Put]:
     changes = {name: value for name, value in outcome.changes.items() if name != "diff" or not outcome.diff}
     for name, found in (("changes", changes), ("before", outcome.before)):
         if found:
-            values[name] = {cut(str(key), VALUE): _bounded(value) for key, value in islice(found.items(), NAMES)}
+            values[name] = _values(found)
     if outcome.diff:
         values["diff"] = cut(outcome.diff, DIFF)
     if outcome.undone:
@@ -160,15 +164,42 @@ class Wrong(NamedTuple):
         return cls(result_of(outcome), cut(outcome.comment, COMMENT), since)
 
 
+def shortened(outcome: Outcome) -> Outcome:
+    """Return the outcome as it waits to be written: without what its record would not have."""
+    if len(outcome.diff) > DIFF or len(outcome.comment) > COMMENT:
+        outcome = outcome._replace(diff=cut(outcome.diff, DIFF), comment=cut(outcome.comment, COMMENT))
+    if _weight(outcome.changes) > MUCH or _weight(outcome.before) > MUCH:
+        outcome = outcome._replace(changes=_values(outcome.changes), before=_values(outcome.before))
+    return outcome
+
+
+def size(outcome: Outcome) -> int:
+    """Return about the number of bytes that an outcome holds."""
+    texts = len(outcome.diff) + len(outcome.comment) + len(outcome.identity)
+    return texts + _weight(outcome.changes) + _weight(outcome.before) + FILE * len(outcome.replaced)
+
+
+def _weight(values: Mapping[str, Any]) -> int:
+    """Return about the number of bytes of values; more than `MUCH` if they have too many parts to look at."""
+    found, rest, looked = 0, [*values.values()], 0
+    while rest:
+        each = rest.pop()
+        looked += 1
+        if looked + len(rest) > PARTS:
+            return MUCH + 1
+        if isinstance(each, (str, bytes)):
+            found += len(each)
+        elif isinstance(each, Mapping):
+            rest += [part for pair in islice(each.items(), PARTS) for part in pair]
+        elif isinstance(each, (list, tuple, set, frozenset)):
+            rest += islice(each, PARTS)
+    return found + looked * PART
+
+
 def status(host: str, identity: str, wrong: Wrong) -> Put:
     """Return the row of a resource that is not as declared."""
     identity = readable(identity)
     return row("resources", {"id": identity, "host": host, "kind": identity.partition("[")[0], **wrong._asdict()})
-
-
-def no_status(identity: str) -> Delete:
-    """Return the deletion of the row of a resource that is as declared again, or no longer declared."""
-    return Delete("resources", readable(identity))
 
 
 def row(table: str, values: Mapping[str, Any]) -> Put:
@@ -228,6 +259,11 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most or (len(text) == most + len(CUT) and text.endswith(CUT)) else text[:most] + CUT
 
 
+def _values(found: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the values of a change as the record has them."""
+    return {cut(str(key), VALUE): _bounded(value) for key, value in islice(found.items(), NAMES)}
+
+
 def _bounded(value: Any) -> Any:
     """Return a value for JSON; one that is long or deep as a text that is cut."""
     if value is None or isinstance(value, bool) or (isinstance(value, (int, float)) and abs(value) < 1 << 53):
@@ -238,5 +274,5 @@ def _bounded(value: Any) -> Any:
         return {name: _bounded(each) for name, each in value.items()}
     try:
         return cut(json.dumps(value, ensure_ascii=False, default=str), VALUE)
-    except (TypeError, ValueError, RecursionError):  # keys that JSON has not, a circle, or very deep
+    except Exception:  # noqa: BLE001 - kinds report anything: keys that JSON has not, a circle, or very deep
         return f"<{type(value).__name__}>"

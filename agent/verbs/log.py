@@ -57,7 +57,7 @@ class LogLines(ControlRequest, verb="log", viewers="masked", stream=True):
         from holdfast.agent.records.history import Chosen
         from holdfast.agent.records.log_lines import OlderLines
 
-        older = OlderLines(agent.recorder, Chosen(self.identity, cause=self.cause, failed=self.failed))
+        older = OlderLines(agent.recorder.queue, Chosen(self.identity, cause=self.cause, failed=self.failed))
         stream = LogStream(agent.logs, LogFilter(self.identity, self.cause, failed=self.failed), client, older)
         await stream.past(self.lines, self.seconds)
         if self.follow:

@@ -44,7 +44,7 @@ class Agent:
         self.done = []
         self.logs = logs
         self.asks = []
-        self.engine = self.pausing = self.recorder = self.reloads = self.status = self.triggers = self
+        self.engine = self.pausing = self.queue = self.recorder = self.reloads = self.status = self.triggers = self
 
     def with_rows(self, _most):
         """Return the rows of one resource."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.agent.records.ids import DIGITS, LENGTH, TimeIds, first_id_of
 
-TIMES = st.floats(0, 30e9)
+TIMES = st.floats(0, 15e9)
 
 
 @given(st.lists(TIMES, min_size=2, max_size=20))
@@ -40,3 +40,17 @@ def test_ids_continue_after_what_is_no_id(strange: str) -> None:
     ids.begin_after(strange)
 
     assert ids.new(5.0) == TimeIds(agent=True).new(5.0)
+
+
+@given(st.lists(TIMES, min_size=1, max_size=5), st.lists(TIMES, max_size=5), TIMES)
+def test_ids_that_were_given_early_follow_the_last_one_of_the_database(
+    early: list[float], late: list[float], known: float
+) -> None:
+    """The IDs of a run begin before it has opened the database, whose last ID may come from a false time."""
+    ids, last = TimeIds(agent=True, early=True), TimeIds(agent=False).new(known)
+    given_early = [ids.new(at) for at in early]
+    ids.begin_after("", last)
+    found = [*map(ids.final, given_early), *(ids.final(ids.new(at)) for at in late)]
+
+    assert [last, *found] == sorted({last, *found})
+    assert all(len(each) == LENGTH for each in found)

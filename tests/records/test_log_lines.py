@@ -20,7 +20,7 @@ async def lines(
     desk: Desk, most: int = 100, *, since: float | None = None, before: float = 0, **asked: Any
 ) -> list[str]:
     """Return the sentences of the older lines."""
-    older = OlderLines(desk.recorder, Chosen(**asked))
+    older = OlderLines(desk.recorder.queue, Chosen(**asked))
     at = before or time.time() + 1
     return [entry["event"] async for page in older.before(at, since, most, 3) for entry in page]
 
@@ -38,7 +38,7 @@ async def test_older_lines_are_made_from_changes_failures_and_notes(desk: Desk) 
         "failed cmd.run[x] in <0.1 ms (start): no",
         "would repair file.managed[y] in <0.1 ms (drift): would be other",
     ]
-    older = OlderLines(desk.recorder, Chosen("file.managed[x]"))
+    older = OlderLines(desk.recorder.queue, Chosen("file.managed[x]"))
     (entry,) = [each async for page in older.before(time.time() + 1, None, 9, 9) for each in page if each.get("diff")]
     assert (entry["source"], entry["level"], entry["result"], entry["cause"]) == ("records", "info", "changed", "drift")
     assert entry["details"] == "-a\n+b\nmode: 1 -> 2"
@@ -66,7 +66,7 @@ async def test_the_last_lines_that_match_are_shown(desk: Desk, monkeypatch: pyte
 async def test_records_that_cannot_be_read_are_left_out(desk: Desk) -> None:
     """The log then has only the lines in memory."""
     await desk.changes(outcome())
-    older = OlderLines(desk.recorder, Chosen())
+    older = OlderLines(desk.recorder.queue, Chosen())
     assert await older.beginning() == pytest.approx(time.time(), abs=60)
     desk.records.path.write_bytes(b"x" * 100)
 
@@ -77,7 +77,7 @@ async def test_records_that_cannot_be_read_are_left_out(desk: Desk) -> None:
 async def test_a_client_that_leaves_closes_the_file(desk: Desk) -> None:
     """No descriptor stays open."""
     await desk.changes(*(outcome(f"a[{number}]") for number in range(9)))
-    pages = OlderLines(desk.recorder, Chosen()).before(time.time() + 1, None, 100, 2)
+    pages = OlderLines(desk.recorder.queue, Chosen()).before(time.time() + 1, None, 100, 2)
     assert len(await anext(pages)) == 2
     opened = _descriptors(desk.records.path)
     await pages.aclose()
@@ -134,7 +134,7 @@ async def test_the_live_view_begins_with_the_changes_of_an_earlier_agent(desk: D
     )
     desk.recorder = desk.new_recorder()
     desk.recorder.tell(desk.ran(outcome("b[0]")))
-    await desk.recorder.adopt()
+    assert await desk.recorder.queue.flush()
     recent = [identity for identity, _ in desk.recorder.recent.changes]
 
     assert recent[-3:] == ["a[59]", "a[0]", "b[0]"]

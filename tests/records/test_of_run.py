@@ -213,9 +213,9 @@ async def test_a_disk_that_hangs_ends_with_a_warning(tmp_path: Path, monkeypatch
         await of_run.asyncio.Event().wait()
 
     monkeypatch.setattr(SqliteDriver, "open", hang)
-    async with recorded(tmp_path, "web1", str, told.append, durable=False) as tell:
-        tell(PassStarted(1, "start"))
-        tell(Ran(1, outcome()))
+    async with recorded(tmp_path, "web1", str, told.append, durable=False) as run:
+        run.tell(PassStarted(1, "start"))
+        run.tell(Ran(1, outcome()))
     assert told == [
         Notice(
             "warning",
@@ -224,3 +224,42 @@ async def test_a_disk_that_hangs_ends_with_a_warning(tmp_path: Path, monkeypatch
             "the changes of this run are not recorded: the disk has not answered for 0.01 s",
         )
     ]
+
+
+KIND = """
+from holdfast import Resource
+
+class Shared(Resource, kind="shared.set"):
+    color: str
+
+    async def probe(self, ctx):
+        return {"color": await ctx.world.string("color")}
+
+    async def apply(self, ctx, delta):
+        await ctx.world.set_string("color", self.color)
+"""
+COUNTING = """
+import sys
+from holdfast.agent.cli.main import main
+from holdfast.agent.northbound.drivers.sqlite_file import RecordFile
+
+open_file = RecordFile.open
+RecordFile.open = lambda self: (sys.stderr.write("opened\\n"), open_file(self))[1]
+main(sys.argv[1:])
+"""
+
+
+def test_a_run_whose_states_share_strings_opens_the_database_once(tree: Tree) -> None:
+    """Takes over a second: a whole process. Its changes and its strings are in one database."""
+    (tree.etc / "resources").mkdir()
+    (tree.etc / "resources/shared.py").write_text(KIND)
+    tree.sls("shared", "it:\n  shared.set:\n    - color: red\n")
+    command = [sys.executable, "-c", COUNTING, "apply", "--config", str(tree.config)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+
+    assert "1 created, 1 changed" in done.stdout, done
+    assert done.stderr.count("opened\n") == 1
+    with sqlite3.connect(tree.root / "state/records.db") as db:
+        found = dict(db.execute("select tbl, count(*) from rows group by tbl").fetchall())
+    db.close()
+    assert (found["changes"], found["world_strings"]) == (2, 1)

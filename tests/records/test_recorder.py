@@ -15,6 +15,7 @@ from holdfast.agent.engine.model.events import PassEnded, PassRecord, PassStarte
 from holdfast.agent.northbound.drivers.base import DbTransaction, Limits, Put
 from holdfast.agent.northbound.errors import Unavailable
 from holdfast.agent.records import recorder as module
+from holdfast.agent.records import write_queue
 from holdfast.agent.records.models import Change, Condition, Host, Note, Pass, ResourceStatus
 from holdfast.resources.author import Author
 from holdfast.resources.effects import Effect
@@ -72,20 +73,20 @@ async def test_a_resource_has_a_status_as_long_as_it_is_not_as_declared(desk: De
     assert [each.id for each in await api.get_all(ResourceStatus)] == ["file.managed[y]"]
 
     desk.declared = {FILE}
-    desk.recorder.describe(Path("/srv/states"), {})
+    desk.recorder.swapped(Path("/srv/states"), {})
     await desk.written(PassEnded(PassRecord(2, "states changed", 0.0)))
     assert await api.get_all(ResourceStatus) == []
 
 
 async def test_a_restarted_agent_removes_what_an_earlier_one_has_left(desk: Desk) -> None:
     """Statuses of resources that are right now, and conditions that have ended."""
-    desk.recorder.conditions([desk.health.set("watch-polling", "slow") or desk.health.conditions[0]])
+    desk.recorder.state.conditions([desk.health.set("watch-polling", "slow") or desk.health.conditions[0]])
     api = await desk.written(failure())
     assert len(await api.get_all(Condition)) == 1
 
     desk.health.clear("watch-polling")
     desk.recorder = desk.new_recorder()
-    await desk.recorder.adopt()
+    assert await desk.recorder.queue.flush()
     await desk.written(outcome(changes={}))
 
     assert await api.get_all(ResourceStatus) == []
@@ -95,7 +96,7 @@ async def test_a_restarted_agent_removes_what_an_earlier_one_has_left(desk: Desk
 async def restarted(desk: Desk) -> None:
     """Let a new recorder continue, as after a restart of the agent."""
     desk.recorder = desk.new_recorder()
-    await desk.recorder.adopt()
+    assert await desk.recorder.queue.flush()
 
 
 @pytest.mark.parametrize("values", [{}, {"ran": False, "reason": "requisite_failed"}], ids=["failed", "blocked"])
@@ -125,7 +126,7 @@ async def test_a_record_of_a_failure_that_cannot_be_read_is_not_continued(desk: 
     await desk.records.driver.commit(DbTransaction([Put("changes", change.id, data), Put("resources", FILE, data)]))
     await restarted(desk)
     desk.recorder.tell(module.Ran(1, failure()))
-    assert await desk.recorder.flush()
+    assert await desk.recorder.queue.flush()
 
     assert len(await desk.records.driver.scan("changes")) == 2
 
@@ -144,9 +145,9 @@ async def test_a_status_is_as_old_as_its_result(desk: Desk, monkeypatch: pytest.
 
 async def test_what_is_true_is_written_again_after_the_database_was_lost(desk: Desk) -> None:
     """The host, conditions and statuses; what had happened before is lost."""
-    desk.recorder.describe(Path("/srv/states"), {"os": "Debian"})
+    desk.recorder.swapped(Path("/srv/states"), {"os": "Debian"})
     desk.health.set("watch-polling", "slow")
-    desk.recorder.conditions(desk.health.conditions)
+    desk.recorder.state.conditions(desk.health.conditions)
     await desk.written(failure(), outcome("file.managed[y]"))
     desk.records.path.write_bytes(b"garbage" * 10_000)
 
@@ -221,7 +222,7 @@ async def test_ids_sort_by_time_also_after_the_clock_was_set_back(desk: Desk, mo
     monkeypatch.setattr(module.time, "time", lambda: 2000.0)
     await desk.changes(outcome(comment="first"), outcome(comment="second"))
     desk.recorder = desk.new_recorder()
-    await desk.recorder.adopt()
+    assert await desk.recorder.queue.flush()
     monkeypatch.setattr(module.time, "time", lambda: 1000.0)
     found = await desk.changes(outcome(comment="third"))
 
@@ -254,10 +255,10 @@ async def test_what_cannot_be_written_is_counted_and_holds_up_nothing(
         outcome(diff="x" * 60_000),
         outcome(comment="after"),
     )
-    await desk.recorder.flush()
+    await desk.recorder.queue.flush()
 
-    assert [each.text for each in await api.page(Note)] == ["2 records were lost: they could not be written"]
-    assert [each.comment for each in await api.page(Change)] == ["before", "after"]
+    assert [each.text for each in await api.page(Note)] == ["1 record was lost: it could not be written"]
+    assert [each.comment for each in await api.page(Change)] == ["before", "", "after"]
 
 
 async def test_long_and_strange_values_are_cut_and_can_be_read(desk: Desk) -> None:
@@ -302,14 +303,14 @@ async def test_the_last_room_on_a_disk_is_left_to_the_journal(tmp_path: Path) ->
         await desk.records.open()
         filler = tmp_path / "filler"
         filler.write_bytes(b"x" * (5 << 19))
-        while await desk.recorder.flush():
+        while await desk.recorder.queue.flush():
             desk.recorder.tell(module.Ran(1, outcome(diff="x" * 60_000)))
         info = os.statvfs(tmp_path)
         assert info.f_bavail * info.f_frsize > 1 << 19
-        assert [each.code for each in desk.health.conditions] == ["records-no-room"]
+        assert [each.code for each in desk.health.conditions] == ["records-unwritable"]
 
         filler.unlink()
-        assert await desk.recorder.flush()
+        assert await desk.recorder.queue.flush()
         assert not desk.health.conditions
         await desk.records.close()
     finally:
@@ -318,7 +319,7 @@ async def test_the_last_room_on_a_disk_is_left_to_the_journal(tmp_path: Path) ->
 
 async def test_records_wait_while_the_database_cannot_be_written(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are written later, in order. Too many of them are lost, and a note says how many."""
-    monkeypatch.setattr(module, "MOST", 10)
+    monkeypatch.setattr(write_queue, "ROOM", 10 * (write_queue.EACH + 100))
     commit = desk.records.driver.commit
 
     async def refuse(*_: object) -> int:
@@ -327,7 +328,7 @@ async def test_records_wait_while_the_database_cannot_be_written(desk: Desk, mon
     monkeypatch.setattr(desk.records.driver, "commit", refuse)
     for number in range(25):
         desk.recorder.tell(module.Ran(1, outcome(comment=str(number))))
-    assert not await desk.recorder.flush()
+    assert not await desk.recorder.queue.flush()
     assert [each.code for each in desk.health.conditions] == ["records-lost"]
 
     monkeypatch.setattr(desk.records.driver, "commit", commit)
@@ -405,9 +406,9 @@ async def test_what_is_reported_during_a_write_waits_for_the_next_one(
         return await commit(transaction)
 
     monkeypatch.setattr(desk.records.driver, "commit", counted)
-    monkeypatch.setattr(module, "GROUP", 2)
+    monkeypatch.setattr(write_queue, "GROUP", 2)
     for number in range(5):
         desk.recorder.tell(module.Ran(1, outcome(f"b[{number}]")))
-    assert await desk.recorder.flush()
-    assert sizes == [4, 4, 2]
-    assert desk.recorder.waits
+    assert await desk.recorder.queue.flush()
+    assert sizes == [4, 4, 4]
+    assert desk.recorder.queue.waits

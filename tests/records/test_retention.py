@@ -10,11 +10,13 @@ import pytest
 
 from holdfast.agent import disk_room
 from holdfast.agent.engine.model.events import PassEnded, PassRecord, PassStarted
+from holdfast.agent.northbound.drivers.base import DbTransaction, Put
 from holdfast.agent.northbound.errors import NorthboundError
 from holdfast.agent.records import recorder, retention
 from holdfast.agent.records.models import UNCACHED, Change, Note, Pass, ResourceChange
 from holdfast.agent.records.retention import DAY, Retention
 from holdfast.agent.settings import RecordSettings
+from holdfast_process import DEADLINE
 from record_desk import Desk, failure, outcome
 
 
@@ -96,8 +98,8 @@ async def test_a_record_that_cannot_be_read_is_removed_too(desk: Desk, monkeypat
     await written_at(desk, monkeypatch, 100, 1)
     rows = await desk.records.driver.scan("changes")
     broken = [each._replace(data=data) for each, data in zip(rows, (b"\xff", b"[]"), strict=True)]
-    puts = [recorder.Put(each.table, each.id, each.data) for each in broken]
-    await desk.records.driver.commit(recorder.DbTransaction(puts))
+    puts = [Put(each.table, each.id, each.data) for each in broken]
+    await desk.records.driver.commit(DbTransaction(puts))
     await limits(desk).apply()
 
     assert await desk.records.driver.scan("changes") == []
@@ -108,19 +110,20 @@ async def running(
 ) -> tuple[asyncio.Task[None], asyncio.Queue[object]]:
     """Return the task of a retention without rests, and what its rounds end with."""
     monkeypatch.setattr(retention, "REST", 0.0)
+    monkeypatch.setattr(retention, "STRETCH_TIME", 0.0)
     rounds: asyncio.Queue[object] = asyncio.Queue()
-    apply = limit.apply
+    look = limit.look
 
     async def told() -> int:
         try:
-            removed = await apply()
+            removed = await look()
         except NorthboundError as error:
             await rounds.put(str(error))
             raise
         await rounds.put(removed)
         return removed
 
-    monkeypatch.setattr(limit, "apply", told)
+    monkeypatch.setattr(limit, "look", told)
     return asyncio.create_task(limit.run()), rounds
 
 
@@ -153,3 +156,50 @@ async def test_a_database_that_cannot_be_written_does_not_end_the_task(
     assert await rounds.get() == 53
     task.cancel()
     await asyncio.wait([task])
+
+
+async def test_a_clock_that_is_ahead_for_a_while_costs_a_stretch_of_history(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not all of it: at most one day of records is removed in an hour of real time, whatever the system time says."""
+    for days in (40, 39.5, 30, 20, 10):
+        await written_at(desk, monkeypatch, days, 10)
+    clock, real = time.time() + 300 * DAY, 0.0
+    monkeypatch.setattr(retention, "time", SimpleNamespace(time=lambda: clock))
+    monkeypatch.setattr(retention, "boottime", lambda: real)
+    limit = limits(desk)
+    assert await limit.look() == 0
+
+    removed = []
+    for _ in range(3):
+        real += retention.STRETCH_TIME
+        removed += [await limit.look(), await limit.look()]
+    assert removed == [2 * 13, 0, 13, 0, 13, 0]
+    clock -= 300 * DAY
+    real += retention.STRETCH_TIME
+    assert await limit.look() == 0
+    assert len(await desk.records.driver.scan("passes")) == 1
+
+
+async def test_an_agent_that_never_runs_long_bounds_the_size_at_its_start(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first look is not after a rest."""
+    await written_at(desk, monkeypatch, 1, 400)
+    most = await desk.records.driver.used() * 0.8
+    desk.records.most = int(most)
+    looked = asyncio.Event()
+    limit = limits(desk)
+    look = limit.look
+
+    async def told() -> int:
+        removed = await look()
+        looked.set()
+        return removed
+
+    monkeypatch.setattr(limit, "look", told)
+    task = asyncio.create_task(limit.run())
+    await asyncio.wait_for(looked.wait(), DEADLINE)
+    task.cancel()
+    await asyncio.wait([task])
+    assert await desk.records.driver.used() <= most

@@ -45,7 +45,7 @@ async def change(desk: Desk, number: int = 1) -> list[str]:
 
 async def conditions(desk: Desk, *codes: str) -> None:
     """Write that these conditions are present, and no others."""
-    desk.recorder.conditions([HealthCondition(code, "warning", "a text", 1.0) for code in codes])
+    desk.recorder.state.conditions([HealthCondition(code, "warning", "a text", 1.0) for code in codes])
     await desk.written()
 
 

@@ -39,7 +39,7 @@ class Desk:
         """Tell these events, write them, and return the store."""
         for each in events:
             self.recorder.tell(Ran(1, each) if isinstance(each, Outcome) else each)
-        assert await self.recorder.flush()
+        assert await self.recorder.queue.flush()
         return await self.records.api()
 
     @staticmethod
