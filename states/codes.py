@@ -176,6 +176,46 @@ LINT = _of(
 )
 """Warnings that only `holdfast check` reports."""
 
+PACKAGES = _of(
+    "error",
+    {
+        "idl-base": "a class derives from something else than one class of the language or of the package",
+        "idl-breaking": "a change would break users of the package, and its version does not say so",
+        "idl-config": "a package has more than one class that configures its provider",
+        "idl-contradiction": "options of a field contradict each other",
+        "idl-cycle": "resources, structs or aliases need each other, so that none of them could be created",
+        "idl-default": "a default or a constant does not fit its type",
+        "idl-duplicate": "two things have the same name, perhaps after its translation",
+        "idl-enum": "an enumeration is empty or ambiguous, or has a value that is not text",
+        "idl-evaluation": "sources cannot be evaluated",
+        "idl-function": "a source contains a function",
+        "idl-import": "a source imports something else than the language or a name of another source",
+        "idl-limit": "a restriction is not for this type, or no value keeps it",
+        "idl-manifest": "the file package.yaml is missing or wrong",
+        "idl-module-name": "the name of a source or of its folder is not allowed",
+        "idl-name": "a name is not allowed, or is used before its declaration",
+        "idl-option": "there is no option of this name",
+        "idl-option-value": "an option has a wrong value",
+        "idl-output": "a generated file cannot be written",
+        "idl-output-input": "a field that the provider sets is used as an input",
+        "idl-package": "a package has no sources",
+        "idl-reference": "a reference leads to something else than a resource",
+        "idl-reserved": "a field has a name that means something else",
+        "idl-resource-only": "an option is used outside of resources",
+        "idl-rule": "a rule is unknown, or is about fields for which it has no meaning",
+        "idl-schema": "the file of an older schema cannot be read",
+        "idl-stale": "a generated file differs from what its sources would give",
+        "idl-statement": "a source contains a statement that is not part of the language",
+        "idl-syntax": "a source is not Python",
+        "idl-target": "there is no target of this name, or it fails",
+        "idl-type": "a type is not part of the language",
+        "idl-union": "the types of a union cannot be told apart",
+        "idl-value": "a value is computed, or is no value of the language",
+        "idl-variable": "a source contains a global variable",
+    },
+)
+"""Errors in the sources of resource packages."""
+
 SECTIONS: Mapping[str, Mapping[str, ProblemCode]] = {
     "Warnings that only `holdfast check` reports": LINT,
     "Warnings of the compiler, which the agent logs, too": NOTES,
@@ -184,6 +224,7 @@ SECTIONS: Mapping[str, Mapping[str, ProblemCode]] = {
     "Errors in declarations": DECLARATIONS,
     "Errors in calls and their requisites": CALLS,
     "Errors that only `holdfast fmt` reports": FORMATTING,
+    "Errors that only `holdfast idl` reports": PACKAGES,
 }
 """Title -> codes, for people."""
 CODES: Mapping[str, ProblemCode] = {code: known for codes in SECTIONS.values() for code, known in codes.items()}

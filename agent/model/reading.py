@@ -19,7 +19,7 @@ def parse(cls: type[T], data: Any, path: str = "") -> T:
         raise ValueError(f"{path or 'the schema'}: unknown member {unknown[0]!r}")
     if missing := [name for name in _required(cls) if name not in data]:
         raise ValueError(f"{path or 'the schema'}: member {missing[0]!r} is missing")
-    return cls(**{name: _value(hints[name], item, f"{path}.{name}".lstrip(".")) for name, item in data.items()})
+    return cls(**{name: value(hints[name], item, f"{path}.{name}".lstrip(".")) for name, item in data.items()})
 
 
 def _hints(cls: Any) -> dict[str, Any]:
@@ -34,7 +34,8 @@ def _required(cls: type[Any]) -> list[str]:
     return [each.name for each in fields(cls) if each.default is MISSING and each.default_factory is MISSING]
 
 
-def _value(hint: Any, data: Any, path: str) -> Any:
+def value(hint: Any, data: Any, path: str = "") -> Any:
+    """Return data as a value of an annotation. Raises `ValueError`, which says where data are wrong."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
         return data
@@ -52,16 +53,16 @@ def _value(hint: Any, data: Any, path: str) -> Any:
 def _several(origin: Any, arguments: tuple[Any, ...], data: Any, path: str) -> Any:
     if origin is tuple:
         _checked(isinstance(data, list), data, "an array", path)
-        return tuple(_value(arguments[0], item, f"{path}[{number}]") for number, item in enumerate(data))
+        return tuple(value(arguments[0], item, f"{path}[{number}]") for number, item in enumerate(data))
     _checked(isinstance(data, dict), data, "an object", path)
-    return {key: _value(arguments[1], item, f"{path}.{key}") for key, item in data.items()}
+    return {key: value(arguments[1], item, f"{path}.{key}") for key, item in data.items()}
 
 
 def _member(arguments: tuple[Any, ...], data: Any, path: str) -> Any:
     """Return a value that has one of the types; there is one composite type at most."""
     wanted = [each for each in arguments if each is not NoneType]
     if len(wanted) == 1:
-        return _value(wanted[0], data, path)
+        return value(wanted[0], data, path)
     fits = type(data) in wanted
     return _checked(fits, data, " or ".join(each.__name__ for each in wanted), path)
 

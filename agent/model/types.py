@@ -97,16 +97,16 @@ WORDS = {
 
 def union(types: Iterable[Type]) -> Type:
     """Return the type of values that have one of the types."""
-    flat = dict.fromkeys(member for each in types for member in (each.members or (each,)))
+    flat = dict.fromkeys(member for each in types for member in members(each))
     if ANY in flat:
         return ANY
-    members = tuple(each for each in flat if each != INTEGER or NUMBER not in flat)
-    return members[0] if len(members) == 1 else Type("union", members=members)
+    kept = tuple(each for each in flat if each != INTEGER or NUMBER not in flat)
+    return kept[0] if len(kept) == 1 else Type("union", members=kept)
 
 
 def members(type_: Type) -> tuple[Type, ...]:
     """Return the members of a union; of any other type, the type itself."""
-    return type_.members or (type_,)
+    return type_.members if type_.type == "union" else (type_,)
 
 
 def each(type_: Type, change: Callable[[Type], Type]) -> Type:

@@ -23,8 +23,9 @@ import click
 STATES = "States"
 AGENT = "The running agent"
 HOST = "The agent on this host"
+PACKAGES = "Packages of resources"
 REFERENCE = "Reference"
-SECTIONS = (STATES, AGENT, HOST, REFERENCE)
+SECTIONS = (STATES, AGENT, HOST, PACKAGES, REFERENCE)
 """The sections of the list of verbs, in order."""
 
 

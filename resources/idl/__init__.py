@@ -183,8 +183,8 @@ class Resource:
     """Base of resources.
 
     `poll`: seconds between two looks at what reports no events; without it, the provider has a watch. `delete_first`:
-    a replacement deletes the old resource before it creates the new one. `version`: version of the stored state;
-    `formerly`: former tokens of the resource.
+    a replacement deletes the old resource before it creates the new one. Subclasses inherit these two. `version`:
+    version of the stored state; `formerly`: former tokens of the resource.
     """
 
     idl_options: dict[str, Any]
@@ -192,17 +192,18 @@ class Resource:
     def __init_subclass__(
         cls,
         *,
-        poll: float = 0,
-        delete_first: bool = False,
+        poll: float | None = None,
+        delete_first: bool | None = None,
         version: int = 1,
         formerly: tuple[str, ...] = (),
         deprecated: str = "",
         since: str = "",
     ) -> None:
         """Record the options of the class."""
+        inherited = getattr(cls, "idl_options", {})
         cls.idl_options = {
-            "poll": poll,
-            "delete_first": delete_first,
+            "poll": inherited.get("poll", 0) if poll is None else poll,
+            "delete_first": inherited.get("delete_first", False) if delete_first is None else delete_first,
             "version": version,
             "formerly": formerly,
             "deprecated": deprecated,

@@ -26,8 +26,10 @@ RAISERS += [
     ROOT / "agent/paths.py",
     ROOT / "agent/cli/options.py",
     ROOT / "agent/verbs/check.py",
+    *ROOT.glob("agent/idl/*.py"),
+    ROOT / "agent/cli/packages.py",
 ]
-NOT_CODES = {"salt-call", "libsystemd-shared-", "openrc-init", "opensuse-leap", "opensuse-tumbleweed"}
+NOT_CODES = {"salt-call", "libsystemd-shared-", "openrc-init", "opensuse-leap", "opensuse-tumbleweed", "holdfast-idl"}
 """Texts with the form of a code that are not codes."""
 
 

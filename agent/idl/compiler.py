@@ -1,0 +1,68 @@
+"""From the folder of a package to its model, or to all problems of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from holdfast.agent.idl import sources
+from holdfast.agent.idl.build import Builder
+from holdfast.agent.idl.checker import Checker
+from holdfast.agent.idl.declared import ModuleSyntax
+from holdfast.agent.idl.evaluation import EvaluationError, ModuleAnswer, evaluate
+from holdfast.agent.idl.executable import executables
+from holdfast.agent.idl.report import Report
+from holdfast.agent.idl.scope import Scope
+from holdfast.agent.idl.sources import Source
+from holdfast.agent.idl.statements import Statements
+from holdfast.agent.idl.structure import Cycles, Structure
+from holdfast.agent.model.package import Package
+
+
+class Compiled(NamedTuple):
+    """A package that has no problems."""
+
+    package: Package
+    scope: Scope
+    root: Path
+    """The folder of its sources."""
+
+
+def compiled(root: Path) -> Compiled:
+    """Read and check a package. Raises `CompileError` with all problems."""
+    read = sources.read(root)
+    report = Report()
+    report.problems += read.problems
+    scope = Scope({name: _declared(source, report) for name, source in read.modules.items()})
+    Checker(scope, report).check()
+    builder = Builder(read.manifest, scope, _answers(scope, report), report)
+    package = builder.build()
+    Structure(builder, package).check()
+    Cycles(builder, package).report()
+    report.demand_none()
+    return Compiled(package, scope, root)
+
+
+def _declared(source: Source, report: Report) -> ModuleSyntax:
+    try:
+        return Statements(source, report).read()
+    except RecursionError:
+        report.add_line(source, 0, "idl-syntax", "an expression is nested too deeply", "use constants and aliases")
+        return ModuleSyntax(source)
+
+
+def _answers(scope: Scope, report: Report) -> Mapping[str, ModuleAnswer]:
+    """Return what the modules say; nothing if they cannot be evaluated."""
+    before = len(report.problems)
+    modules = executables(scope, report)
+    if len(report.problems) > before:
+        return {}
+    try:
+        return evaluate(modules)
+    except EvaluationError as error:
+        if not report.problems:  # otherwise it follows from these
+            first = next(iter(scope.modules.values()))
+            source = scope.modules[error.module].source if error.module in scope.modules else first.source
+            report.add_line(source, error.line, "idl-evaluation", f"the source cannot be evaluated: {error}")
+        return {}

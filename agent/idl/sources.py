@@ -1,0 +1,206 @@
+"""The sources of a package: the manifest `package.yaml` and every `.py` below `idl/`, read and parsed."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.agent.idl.names import unknown
+from holdfast.states.errors import CompileError, Location, Problem
+from holdfast.states.parse.loader import parse_yaml
+from holdfast.states.parse.marks import Document, Map
+from holdfast.states.source.refusals import decode, display
+
+MANIFEST = "package.yaml"
+LARGEST = 1 << 20
+"""Bytes of the largest source."""
+MOST = 10_000
+"""Sources of the largest package."""
+NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
+"""Names of packages, folders and modules: they become parts of the names of kinds, and of file names."""
+VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", re.ASCII)
+MEMBERS = {"name": "", "version": "", "description": ""}
+"""Members of the manifest; each is text."""
+
+
+@dataclass
+class Source:
+    """One source file."""
+
+    module: str
+    """Path below `idl/` without extension: `ec2/vpc`."""
+    file: str
+    """Path for people."""
+    text: str
+    tree: ast.Module
+    lines: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Split the text."""
+        self.lines = self.text.split("\n")
+
+    def line(self, number: int) -> str:
+        """Return a line; empty if there is no such line."""
+        return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
+
+    def location(self, line: int, offset: int) -> Location:
+        """Return the location of an offset, which counts bytes of UTF-8."""
+        text = self.line(line)
+        column = offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore"))
+        return Location(self.file, line, column + 1)
+
+
+class Manifest(NamedTuple):
+    """What package.yaml says."""
+
+    name: str
+    version: str
+    description: str
+
+
+class Sources(NamedTuple):
+    """The whole package as it was read; what cannot be read is missing, and has a problem."""
+
+    manifest: Manifest
+    modules: dict[str, Source]
+    """Sorted by name."""
+    problems: list[Problem]
+
+
+def read(root: Path) -> Sources:
+    """Read a package. Raises `CompileError` if there is nothing to read."""
+    if not root.is_dir():
+        hint = "name the folder with package.yaml; `holdfast idl new NAME` makes a package"
+        raise CompileError([Problem(Location(display(root)), "source-missing", "there is no such folder", hint)])
+    problems: list[Problem] = []
+    manifest = _manifest(root / MANIFEST, problems)
+    modules = {}
+    for path in _paths(root, problems):
+        if (source := _source(root, path, problems)) is not None:
+            modules[source.module] = source
+    if not modules and not problems:
+        problems.append(Problem(Location(display(root)), "idl-package", "the package has no sources", "write a .py"))
+    return Sources(manifest, modules, problems)
+
+
+def _paths(root: Path, problems: list[Problem]) -> list[Path]:
+    """Return all sources, sorted by the name of the module."""
+
+    def fail(error: OSError) -> None:
+        problems.append(_refused(Path(error.filename), f"cannot read the folder: {error.strerror}"))
+
+    found: list[Path] = []
+    for folder, folders, files in os.walk(root, onerror=fail):
+        folders[:] = sorted(each for each in folders if not each.startswith(".") and each != "__pycache__")
+        found += [Path(folder, each) for each in files if each.endswith(".py")]
+        if len(found) > MOST:
+            problems.append(_refused(root, f"the package has more than {MOST} sources"))
+            return []
+    return sorted(found, key=lambda path: path.relative_to(root).with_suffix("").parts)
+
+
+def _refused(path: Path, message: str, hint: str = "", code: str = "source-unreadable", line: int = 0) -> Problem:
+    return Problem(Location(display(path), line), code, message, hint)
+
+
+def _source(root: Path, path: Path, problems: list[Problem]) -> Source | None:
+    module = path.relative_to(root).with_suffix("")
+    if wrong := [part for part in module.parts if not NAME.fullmatch(part)]:
+        hint = "legal are small letters, digits and single underscores, with a letter first"
+        hint = "folders need no such file" if wrong == ["__init__"] else hint
+        problems.append(_refused(path, f"{wrong[0]!r} is no name of a module", hint, "idl-module-name"))
+        return None
+    if (text := _text(path, problems)) is None:
+        return None
+    try:
+        return Source("/".join(module.parts), display(path), text, parsed(text))
+    except SyntaxError as error:
+        line = error.lineno or 0
+        told = Location(display(path), line, min(error.offset or 0, len(error.text or "") + 1))
+        shown = (error.text or "").rstrip("\n")
+        problems.append(Problem(told, "idl-syntax", f"this is not Python: {error.msg}", "", shown))
+    except (ValueError, RecursionError, MemoryError):
+        problems.append(_refused(path, "this is not Python: it is nested too deeply", code="idl-syntax"))
+    return None
+
+
+def parsed(text: str) -> ast.Module:
+    """Return the syntax tree of a text."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of escapes in patterns
+        return ast.parse(text)
+
+
+def _text(path: Path, problems: list[Problem]) -> str | None:
+    """Return the text of a file; None after recording why it cannot be used."""
+    try:
+        if not path.is_file():
+            problems.append(_refused(path, "this is not a regular file"))
+            return None
+        with path.open("rb") as stream:
+            content = stream.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            problems.append(_refused(path, f"the file has more than {LARGEST >> 20} MB", "split it", "source-size"))
+            return None
+        return decode(path, content).replace("\r\n", "\n").replace("\f", " ")
+    except CompileError as error:
+        problems += error.problems
+    except OSError as error:
+        problems.append(_refused(path, f"cannot read the file: {error.strerror}"))
+    return None
+
+
+# -- the manifest ----------------------------------------------------------------------------------------------
+
+
+def _manifest(path: Path, problems: list[Problem]) -> Manifest:
+    """Return the manifest; members that are wrong are empty, and have a problem."""
+    if not path.exists():
+        hint = "it has the members name, version and description"
+        problems.append(_refused(path, "the package has no manifest", hint, "idl-manifest"))
+        return Manifest("", "", "")
+    if (text := _text(path, problems)) is None:
+        return Manifest("", "", "")
+    document = Document(display(path), text)
+    try:
+        data = parse_yaml(document, text)
+    except CompileError as error:
+        problems += error.problems
+        return Manifest("", "", "")
+    if not isinstance(data, Map):
+        problems.append(_refused(path, "a manifest is a mapping: name, version, description", code="idl-manifest"))
+        return Manifest("", "", "")
+    found = _members(data, document, problems)
+    return Manifest(**{**MEMBERS, **found})
+
+
+def _members(data: Map, document: Document, problems: list[Problem]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, value in data.items():
+        told, hint = _wrong(key, value) if key in MEMBERS else unknown("member", str(key), MEMBERS)
+        if told:
+            problems.append(document.problem(data.marks.get(key), "idl-manifest", told, hint))
+        else:
+            found[key] = value
+    problems += [
+        Problem(Location(document.file), "idl-manifest", f"the member {key!r} is missing")
+        for key in ("name", "version")
+        if key not in data
+    ]
+    return found
+
+
+def _wrong(key: str, value: Any) -> tuple[str, str]:
+    """Return what is wrong with a member, with a hint; both empty if nothing is."""
+    if not isinstance(value, str):
+        return f"{key} is text, not {value!r}", "write it in quotes"
+    if key == "name" and not re.fullmatch(r"[a-z][a-z0-9]*", value):
+        return f"{value!r} is no name of a package", "legal are small letters and digits, with a letter first"
+    if key == "version" and not VERSION.fullmatch(value):
+        return f"{value!r} is no version", "a version has three numbers: 1.0.0"
+    return "", ""
