@@ -12,14 +12,14 @@ import click
 
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.idl.against import allowed, breaking
-from holdfast.agent.idl.compiler import Compiled, compiled
+from holdfast.agent.idl.compiler import CompiledPackage, compiled
 from holdfast.agent.idl.declared import ClassSyntax
 from holdfast.agent.idl.names import unknown
-from holdfast.agent.idl.report import Report
+from holdfast.agent.idl.report import SourceReport
 from holdfast.agent.idl.sources import MANIFEST
 from holdfast.agent.idl.starting import files_of
 from holdfast.agent.idl.targets import BUILT_IN, GROUP, PackageTarget
-from holdfast.agent.idl.writing import SCHEMA, Output, with_header, write
+from holdfast.agent.idl.writing import SCHEMA, OutputDirectory, with_header, write
 from holdfast.agent.model.package import Package, from_json, to_json
 from holdfast.agent.phrases import number_of
 from holdfast.resources.errors import RAISED
@@ -48,7 +48,7 @@ def _schema(path: Path) -> Package:
     raise CompileError([Problem(Location(display(path)), "idl-schema", told, hint)])
 
 
-def _compare(found: Compiled, old: Package) -> None:
+def _compare(found: CompiledPackage, old: Package) -> None:
     """Print the changes that break users. Raises `CompileError` if the version does not permit them."""
     new, problems = found.package, []
     for change in breaking(old, new):
@@ -63,7 +63,7 @@ def _compare(found: Compiled, old: Package) -> None:
         raise CompileError(problems)
 
 
-def _at(found: Compiled, place: str, message: str, hint: str) -> Problem:
+def _at(found: CompiledPackage, place: str, message: str, hint: str) -> Problem:
     """Return a problem at a declaration; at the manifest if the declaration has been removed."""
     qualified, _, field = place.partition(".")
     made = found.scope.declared(qualified)
@@ -71,7 +71,7 @@ def _at(found: Compiled, place: str, message: str, hint: str) -> Problem:
     if made is None or module is None:
         return Problem(Location(display(found.root / MANIFEST)), "idl-breaking", message, hint)
     node = made.fields[field].node if isinstance(made, ClassSyntax) and field in made.fields else made.node
-    return Report.at(module.source, node, "idl-breaking", message, hint)
+    return SourceReport.at(module.source, node, "idl-breaking", message, hint)
 
 
 # -- compile -----------------------------------------------------------------------------------------------------
@@ -83,8 +83,8 @@ def compile_package(root: Path, pack: Path, provider: Path, targets: Sequence[st
     package = compiled(root).package
     chosen = list(_targets(targets))
     outputs = [
-        Output(pack, _files(package, {each.name: each.pack for each in chosen})),
-        Output(provider, _files(package, {each.name: each.provider for each in chosen})),
+        OutputDirectory(pack, _files(package, {each.name: each.pack for each in chosen})),
+        OutputDirectory(provider, _files(package, {each.name: each.provider for each in chosen})),
     ]
     if problems := [problem for each in outputs for problem in each.compare()]:
         raise CompileError(problems)
@@ -157,7 +157,7 @@ def new(name: str, folder: Path) -> None:
         raise click.UsageError(f"{name!r} is no name of a package: legal are small letters and digits, a letter first")
     if os.path.lexists(folder):
         raise click.UsageError(f"{folder} exists; name a new folder with --to")
-    write([Output(folder, {}, changed=files_of(name))])
+    write([OutputDirectory(folder, {}, changed=files_of(name))])
     idl, pack, provider = (folder / each for each in ("idl", "pack", "provider"))
     compile_package(idl, pack, provider, (), stale=False)
     say(f"next: describe your resources in {idl}, then run")

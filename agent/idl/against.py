@@ -15,7 +15,7 @@ RAISED: Final = ("minimum", "above", "shortest")
 LOWERED: Final = ("maximum", "below", "longest")
 
 
-class Change(NamedTuple):
+class BreakingChange(NamedTuple):
     """A change that breaks users."""
 
     place: str
@@ -23,7 +23,7 @@ class Change(NamedTuple):
     message: str
 
 
-def breaking(old: Package, new: Package) -> list[Change]:
+def breaking(old: Package, new: Package) -> list[BreakingChange]:
     """Return all changes that break users of the old package, sorted."""
     return sorted(_changes(old, new))
 
@@ -34,12 +34,12 @@ def allowed(old: str, new: str) -> bool:
     return after[0] > before[0] or (before[0] == after[0] == 0 and after[1] > before[1])
 
 
-def _changes(old: Package, new: Package) -> Iterator[Change]:
+def _changes(old: Package, new: Package) -> Iterator[BreakingChange]:
     for kind, members_of in TABLE.items():
         before, after = members_of(old), members_of(new)
         for name, each in before.items():
             if name not in after:
-                yield Change(name, f"the {kind} {name} has been removed")
+                yield BreakingChange(name, f"the {kind} {name} has been removed")
             else:
                 yield from COMPARED[kind](name, each, after[name])
 
@@ -60,37 +60,37 @@ def _resources(package: Package) -> Mapping[str, Any]:
     }
 
 
-def _fields(name: str, old: Iterable[Field], new: Iterable[Field]) -> Iterator[Change]:
+def _fields(name: str, old: Iterable[Field], new: Iterable[Field]) -> Iterator[BreakingChange]:
     before, after = {each.name: each for each in old}, {each.name: each for each in new}
     for each in before.values():
         if each.name not in after:
-            yield Change(name, f"the field {name}.{each.name} has been removed")
+            yield BreakingChange(name, f"the field {name}.{each.name} has been removed")
         else:
             yield from _field(f"{name}.{each.name}", each, after[each.name])
     for each in after.values():
         if each.name not in before and each.required and not each.out:
-            yield Change(f"{name}.{each.name}", f"the field {name}.{each.name} is new and a required input")
+            yield BreakingChange(f"{name}.{each.name}", f"the field {name}.{each.name} is new and a required input")
 
 
-def _field(place: str, old: Field, new: Field) -> Iterator[Change]:
+def _field(place: str, old: Field, new: Field) -> Iterator[BreakingChange]:
     if old.out and not new.out:
-        yield Change(place, f"the output {place} has become an input")
+        yield BreakingChange(place, f"the output {place} has become an input")
     elif new.out and not old.out:
-        yield Change(place, f"the input {place} has become an output")
+        yield BreakingChange(place, f"the input {place} has become an output")
     elif new.required and not old.required:
         told = f"the input {place} has become required" if not new.out else ""
         if told:
-            yield Change(place, told)
+            yield BreakingChange(place, told)
     elif old.required and not new.required and new.out:
-        yield Change(place, f"the output {place} may now stay unset")
+        yield BreakingChange(place, f"the output {place} may now stay unset")
     if (old.wire or old.name) != (new.wire or new.name):
-        yield Change(place, f"{place} has another name on the wire")
+        yield BreakingChange(place, f"{place} has another name on the wire")
     if old.default is not ABSENT and new.default is not ABSENT and old.default != new.default:
-        yield Change(place, f"the default of {place} has changed from {old.default!r} to {new.default!r}")
+        yield BreakingChange(place, f"the default of {place} has changed from {old.default!r} to {new.default!r}")
     if new.replaces and not old.replaces:
-        yield Change(place, f"a change of {place} now replaces the resource")
+        yield BreakingChange(place, f"a change of {place} now replaces the resource")
     if told := _narrowed(old.type, new.type, out=new.out):
-        yield Change(place, f"{place}: {told}")
+        yield BreakingChange(place, f"{place}: {told}")
 
 
 def _narrowed(old: Type, new: Type, *, out: bool) -> str:
@@ -135,46 +135,46 @@ def _inner(old: Type, new: Type) -> str:
     return ""
 
 
-def _enumeration(name: str, old: Any, new: Any) -> Iterator[Change]:
+def _enumeration(name: str, old: Any, new: Any) -> Iterator[BreakingChange]:
     values = {each.value for each in new.values}
     for each in old.values:
         if each.value not in values:
-            yield Change(name, f"the enumeration {name} has lost the value {each.value!r}")
+            yield BreakingChange(name, f"the enumeration {name} has lost the value {each.value!r}")
 
 
-def _constant(name: str, old: Any, new: Any) -> Iterator[Change]:
+def _constant(name: str, old: Any, new: Any) -> Iterator[BreakingChange]:
     if old.type.type != new.type.type:
-        yield Change(name, f"the constant {name} has another type")
+        yield BreakingChange(name, f"the constant {name} has another type")
 
 
-def _record(name: str, old: Any, new: Any) -> Iterator[Change]:
+def _record(name: str, old: Any, new: Any) -> Iterator[BreakingChange]:
     yield from _fields(name, old.fields, new.fields)
     if old.tag != new.tag:
-        yield Change(name, f"the tag of {name} has changed from {old.tag!r} to {new.tag!r}")
+        yield BreakingChange(name, f"the tag of {name} has changed from {old.tag!r} to {new.tag!r}")
     yield from _rules(name, old.rules, new.rules)
 
 
-def _resource(name: str, old: Any, new: Any) -> Iterator[Change]:
+def _resource(name: str, old: Any, new: Any) -> Iterator[BreakingChange]:
     yield from _fields(name, old.fields, new.fields)
     yield from _rules(name, old.remote.rules, new.remote.rules)
     if old.remote.named and not new.remote.named:
-        yield Change(name, f"the resource {name} has no name of its own any more")
+        yield BreakingChange(name, f"the resource {name} has no name of its own any more")
 
 
-def _function(name: str, old: Any, new: Any) -> Iterator[Change]:
+def _function(name: str, old: Any, new: Any) -> Iterator[BreakingChange]:
     yield from _fields(name, (*old.parameters, *old.results), (*new.parameters, *new.results))
     yield from _rules(name, old.rules, new.rules)
 
 
-def _rules(name: str, old: tuple[Any, ...], new: tuple[Any, ...]) -> Iterator[Change]:
+def _rules(name: str, old: tuple[Any, ...], new: tuple[Any, ...]) -> Iterator[BreakingChange]:
     for each in new:
         if each not in old:
-            yield Change(name, f"{name} has a new rule: {each.rule} of {', '.join(each.fields)}")
+            yield BreakingChange(name, f"{name} has a new rule: {each.rule} of {', '.join(each.fields)}")
 
 
-def _alias(name: str, old: Any, new: Any) -> Iterator[Change]:
+def _alias(name: str, old: Any, new: Any) -> Iterator[BreakingChange]:
     if told := _narrowed(old.type, new.type, out=False):
-        yield Change(name, f"the alias {name}: {told}")
+        yield BreakingChange(name, f"the alias {name}: {told}")
 
 
 TABLE: Final[Mapping[str, Callable[[Package], Mapping[str, Any]]]] = {
@@ -185,7 +185,7 @@ TABLE: Final[Mapping[str, Callable[[Package], Mapping[str, Any]]]] = {
     "alias": _by_name("aliases"),
     "constant": _by_name("constants"),
 }
-COMPARED: Final[Mapping[str, Callable[[str, Any, Any], Iterator[Change]]]] = {
+COMPARED: Final[Mapping[str, Callable[[str, Any, Any], Iterator[BreakingChange]]]] = {
     "resource": _resource,
     "struct": _record,
     "function": _function,

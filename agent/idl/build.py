@@ -13,8 +13,8 @@ from holdfast.agent.idl.declared import AliasSyntax, ClassSyntax, ConstantSyntax
 from holdfast.agent.idl.evaluation import ClassAnswer, ModuleAnswer, value_of
 from holdfast.agent.idl.fields import FieldReader, wrong_version
 from holdfast.agent.idl.names import kind_name
-from holdfast.agent.idl.report import Report
-from holdfast.agent.idl.scope import FoundClass, Scope
+from holdfast.agent.idl.report import SourceReport
+from holdfast.agent.idl.scope import FoundClass, SourceScope
 from holdfast.agent.idl.sources import Manifest
 from holdfast.agent.idl.type_reader import TypeReader
 from holdfast.agent.model.docstrings import parsed
@@ -46,7 +46,9 @@ OPTIONS: Final[Mapping[str, tuple[Any, str]]] = {
 class Builder:
     """Builds one package."""
 
-    def __init__(self, manifest: Manifest, scope: Scope, answers: Mapping[str, ModuleAnswer], report: Report) -> None:
+    def __init__(
+        self, manifest: Manifest, scope: SourceScope, answers: Mapping[str, ModuleAnswer], report: SourceReport
+    ) -> None:
         self.manifest, self.scope, self.answers, self.report = manifest, scope, answers, report
         limits = {
             id(call): values

@@ -19,8 +19,8 @@ from holdfast.agent.idl.declared import (
     word_of,
 )
 from holdfast.agent.idl.names import unknown
-from holdfast.agent.idl.report import Node, Report
-from holdfast.agent.idl.scope import BASES, Scope
+from holdfast.agent.idl.report import Node, SourceReport
+from holdfast.agent.idl.scope import BASES, SourceScope
 from holdfast.resources import idl
 
 RULES = ("ordered", "exactly_one", "at_most_one", "at_least_one", "together")
@@ -41,10 +41,10 @@ FIELD_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 CLASS_NAME = re.compile(r"_?[A-Z][A-Za-z0-9]*", re.ASCII)
 
 
-class Checker:
+class SyntaxChecker:
     """Checks all modules of a package."""
 
-    def __init__(self, scope: Scope, report: Report) -> None:
+    def __init__(self, scope: SourceScope, report: SourceReport) -> None:
         self.scope, self.report = scope, report
         self.module = ModuleSyntax.__new__(ModuleSyntax)  # the one that is checked; set before each
 

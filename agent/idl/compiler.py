@@ -8,43 +8,43 @@ from typing import NamedTuple
 
 from holdfast.agent.idl import sources
 from holdfast.agent.idl.build import Builder
-from holdfast.agent.idl.checker import Checker
+from holdfast.agent.idl.checker import SyntaxChecker
 from holdfast.agent.idl.declared import ModuleSyntax
 from holdfast.agent.idl.evaluation import EvaluationError, ModuleAnswer, evaluate
 from holdfast.agent.idl.executable import executables
-from holdfast.agent.idl.report import Report
-from holdfast.agent.idl.scope import Scope
-from holdfast.agent.idl.sources import Source
+from holdfast.agent.idl.report import SourceReport
+from holdfast.agent.idl.scope import SourceScope
+from holdfast.agent.idl.sources import IdlSource
 from holdfast.agent.idl.statements import Statements
-from holdfast.agent.idl.structure import Cycles, Structure
+from holdfast.agent.idl.structure import Cycles, StructureCheck
 from holdfast.agent.model.package import Package
 
 
-class Compiled(NamedTuple):
+class CompiledPackage(NamedTuple):
     """A package that has no problems."""
 
     package: Package
-    scope: Scope
+    scope: SourceScope
     root: Path
     """The folder of its sources."""
 
 
-def compiled(root: Path) -> Compiled:
+def compiled(root: Path) -> CompiledPackage:
     """Read and check a package. Raises `CompileError` with all problems."""
     read = sources.read(root)
-    report = Report()
+    report = SourceReport()
     report.problems += read.problems
-    scope = Scope({name: _declared(source, report) for name, source in read.modules.items()})
-    Checker(scope, report).check()
+    scope = SourceScope({name: _declared(source, report) for name, source in read.modules.items()})
+    SyntaxChecker(scope, report).check()
     builder = Builder(read.manifest, scope, _answers(scope, report), report)
     package = builder.build()
-    Structure(builder, package).check()
+    StructureCheck(builder, package).check()
     Cycles(builder, package).report()
     report.demand_none()
-    return Compiled(package, scope, root)
+    return CompiledPackage(package, scope, root)
 
 
-def _declared(source: Source, report: Report) -> ModuleSyntax:
+def _declared(source: IdlSource, report: SourceReport) -> ModuleSyntax:
     try:
         return Statements(source, report).read()
     except RecursionError:
@@ -52,7 +52,7 @@ def _declared(source: Source, report: Report) -> ModuleSyntax:
         return ModuleSyntax(source)
 
 
-def _answers(scope: Scope, report: Report) -> Mapping[str, ModuleAnswer]:
+def _answers(scope: SourceScope, report: SourceReport) -> Mapping[str, ModuleAnswer]:
     """Return what the modules say; nothing if they cannot be evaluated."""
     before = len(report.problems)
     modules = executables(scope, report)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from holdfast.agent.idl.sources import Source
+from holdfast.agent.idl.sources import IdlSource
 
 
 @dataclass
@@ -101,7 +101,7 @@ class Imported:
 class ModuleSyntax:
     """One source file."""
 
-    source: Source
+    source: IdlSource
     doc: str = ""
     comment: str = ""
     declared: dict[str, Declaration] = field(default_factory=dict)

@@ -10,11 +10,11 @@ from types import CodeType
 
 from holdfast.agent.idl.declared import ClassSyntax, ConstantSyntax, ModuleSyntax, name_of, word_of
 from holdfast.agent.idl.names import LIMITS
-from holdfast.agent.idl.report import Report
-from holdfast.agent.idl.scope import BASES, Scope
+from holdfast.agent.idl.report import SourceReport
+from holdfast.agent.idl.scope import BASES, SourceScope
 
 
-def executables(scope: Scope, report: Report) -> list[tuple[str, CodeType]]:
+def executables(scope: SourceScope, report: SourceReport) -> list[tuple[str, CodeType]]:
     """Return the name and the code of each module, after those whose names it needs."""
     needs = {name: {module.imports[each].module for each in module.needed} for name, module in scope.modules.items()}
     try:
@@ -29,7 +29,7 @@ def executables(scope: Scope, report: Report) -> list[tuple[str, CodeType]]:
     return [(name, _code(scope.modules[name], scope)) for name in order]
 
 
-def _code(module: ModuleSyntax, scope: Scope) -> CodeType:
+def _code(module: ModuleSyntax, scope: SourceScope) -> CodeType:
     body: list[ast.stmt] = [*_imports(module)]
     for each in module.declared.values():
         if isinstance(each, ClassSyntax):
@@ -51,7 +51,7 @@ def _imports(module: ModuleSyntax) -> Iterator[ast.stmt]:
         yield ast.ImportFrom(module=each.module, names=[ast.alias(name=each.name, asname=local)], level=0)
 
 
-def _class(module: ModuleSyntax, made: ClassSyntax, scope: Scope) -> ast.ClassDef:
+def _class(module: ModuleSyntax, made: ClassSyntax, scope: SourceScope) -> ast.ClassDef:
     bases = [each for each in made.node.bases[:1] if not made.broken and _exists(module, each, scope)]
     body: list[ast.stmt] = [
         ast.AnnAssign(target=_stored(each.name), annotation=ast.Constant(None), value=_options(each.options), simple=1)
@@ -67,7 +67,7 @@ def _class(module: ModuleSyntax, made: ClassSyntax, scope: Scope) -> ast.ClassDe
     )
 
 
-def _exists(module: ModuleSyntax, base: ast.expr, scope: Scope) -> bool:
+def _exists(module: ModuleSyntax, base: ast.expr, scope: SourceScope) -> bool:
     return word_of(base) in BASES or scope.find(module, name_of(base)) is not None
 
 

@@ -11,7 +11,7 @@ from holdfast.agent.idl.declared import ClassSyntax, FieldSyntax, ModuleSyntax
 from holdfast.agent.idl.evaluation import value_of
 from holdfast.agent.idl.limits import FOR
 from holdfast.agent.idl.names import wire_name
-from holdfast.agent.idl.report import Report
+from holdfast.agent.idl.report import SourceReport
 from holdfast.agent.idl.scope import Family
 from holdfast.agent.idl.sources import VERSION
 from holdfast.agent.idl.type_reader import TypeReader
@@ -54,7 +54,7 @@ CONTRADICTIONS: Final = (
 class FieldReader:
     """Reads the fields of classes."""
 
-    def __init__(self, types: TypeReader, version: str, report: Report) -> None:
+    def __init__(self, types: TypeReader, version: str, report: SourceReport) -> None:
         self.types, self.version, self.report = types, version, report
 
     def read(

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from holdfast.agent.model.reading import value as checked
 from holdfast.agent.model.types import Type, members, union
+from holdfast.resources.expressions import expression
 
 NUMBERS, LENGTHS = ("integer", "number"), ("text", "bytes", "list", "set", "mapping")
 FOR: Final[Mapping[str, tuple[str, ...]]] = {
@@ -64,7 +65,7 @@ def _demand_value(name: str, limit: Any) -> None:
         raise LimitError(name, f"the restriction {name!r} is a length, which is not negative")
     if name == "pattern":
         try:
-            re.compile(limit)
+            expression(limit)
         except (re.error, RecursionError, OverflowError) as error:
             raise LimitError(name, f"this is no regular expression: {error}") from None
 

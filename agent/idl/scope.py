@@ -19,7 +19,7 @@ BASES: Mapping[str, Family] = {
 """Word of the language that a class may derive from -> what the class is."""
 
 
-class Found(NamedTuple):
+class FoundName(NamedTuple):
     """What a name means."""
 
     module: ModuleSyntax
@@ -43,22 +43,22 @@ class FoundClass(NamedTuple):
         return f"{self.module.name}:{self.declared.name}"
 
 
-class Scope:
+class SourceScope:
     """All modules of a package."""
 
     def __init__(self, modules: Mapping[str, ModuleSyntax]) -> None:
         self.modules = modules
         self._families: dict[tuple[str, str], Family] = {}
 
-    def find(self, module: ModuleSyntax, name: str) -> Found | None:
+    def find(self, module: ModuleSyntax, name: str) -> FoundName | None:
         """Return what a name means in a module."""
         if name in module.declared:
-            return Found(module, module.declared[name])
+            return FoundName(module, module.declared[name])
         imported = module.imports.get(name)
         home = self.modules.get(imported.module) if imported else None
         if imported is None or home is None or imported.name not in home.declared:
             return None
-        return Found(home, home.declared[imported.name])
+        return FoundName(home, home.declared[imported.name])
 
     def declared(self, qualified: str) -> Declaration | None:
         """Return the declaration with a qualified name."""

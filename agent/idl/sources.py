@@ -29,7 +29,7 @@ MEMBERS = {"name": "", "version": "", "description": ""}
 
 
 @dataclass
-class Source:
+class IdlSource:
     """One source file."""
 
     module: str
@@ -63,16 +63,16 @@ class Manifest(NamedTuple):
     description: str
 
 
-class Sources(NamedTuple):
+class PackageSources(NamedTuple):
     """The whole package as it was read; what cannot be read is missing, and has a problem."""
 
     manifest: Manifest
-    modules: dict[str, Source]
+    modules: dict[str, IdlSource]
     """Sorted by name."""
     problems: list[Problem]
 
 
-def read(root: Path) -> Sources:
+def read(root: Path) -> PackageSources:
     """Read a package. Raises `CompileError` if there is nothing to read."""
     if not root.is_dir():
         hint = "name the folder with package.yaml; `holdfast idl new NAME` makes a package"
@@ -85,7 +85,7 @@ def read(root: Path) -> Sources:
             modules[source.module] = source
     if not modules and not problems:
         problems.append(Problem(Location(display(root)), "idl-package", "the package has no sources", "write a .py"))
-    return Sources(manifest, modules, problems)
+    return PackageSources(manifest, modules, problems)
 
 
 def _paths(root: Path, problems: list[Problem]) -> list[Path]:
@@ -108,7 +108,7 @@ def _refused(path: Path, message: str, hint: str = "", code: str = "source-unrea
     return Problem(Location(display(path), line), code, message, hint)
 
 
-def _source(root: Path, path: Path, problems: list[Problem]) -> Source | None:
+def _source(root: Path, path: Path, problems: list[Problem]) -> IdlSource | None:
     module = path.relative_to(root).with_suffix("")
     if wrong := [part for part in module.parts if not NAME.fullmatch(part)]:
         hint = "legal are small letters, digits and single underscores, with a letter first"
@@ -118,7 +118,7 @@ def _source(root: Path, path: Path, problems: list[Problem]) -> Source | None:
     if (text := _text(path, problems)) is None:
         return None
     try:
-        return Source("/".join(module.parts), display(path), text, parsed(text))
+        return IdlSource("/".join(module.parts), display(path), text, parsed(text))
     except SyntaxError as error:
         line = error.lineno or 0
         told = Location(display(path), line, min(error.offset or 0, len(error.text or "") + 1))

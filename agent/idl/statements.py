@@ -23,8 +23,8 @@ from holdfast.agent.idl.declared import (
     name_of,
     word_of,
 )
-from holdfast.agent.idl.report import Report
-from holdfast.agent.idl.sources import Source, parsed
+from holdfast.agent.idl.report import SourceReport
+from holdfast.agent.idl.sources import IdlSource, parsed
 
 TYPING = ("Annotated", "Final")
 IMPORTS = (
@@ -57,7 +57,7 @@ WORDS: Mapping[type[ast.stmt], str] = {
 class Statements:
     """Reads the statements of one source."""
 
-    def __init__(self, source: Source, report: Report) -> None:
+    def __init__(self, source: IdlSource, report: SourceReport) -> None:
         self.source, self.report = source, report
         self.module = ModuleSyntax(source)
 

@@ -26,7 +26,7 @@ VALUE_NAME = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
 Fields = dict[str, tuple[FoundClass, FieldSyntax | None, Field]]
 
 
-class Structure:
+class StructureCheck:
     """Checks the whole package."""
 
     def __init__(self, builder: Builder, package: Package) -> None:

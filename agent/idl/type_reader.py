@@ -10,8 +10,8 @@ from typing import Any, Final
 from holdfast.agent.idl.declared import AliasSyntax, ClassSyntax, ModuleSyntax, called, name_of, word_of
 from holdfast.agent.idl.limits import LimitError, restrict
 from holdfast.agent.idl.names import unknown
-from holdfast.agent.idl.report import Node, Report
-from holdfast.agent.idl.scope import Found, Scope
+from holdfast.agent.idl.report import Node, SourceReport
+from holdfast.agent.idl.scope import FoundName, SourceScope
 from holdfast.agent.model.types import ANY, BOOLEAN, INTEGER, NONE, NUMBER, TEXT, Type, union
 
 PLAIN: Final[Mapping[str, Type]] = {
@@ -69,7 +69,9 @@ IN_SETS = (
 class TypeReader:
     """Reads types; those that are wrong become `any`, after a problem has been recorded."""
 
-    def __init__(self, scope: Scope, package: str, limits: Mapping[int, Mapping[str, Any]], report: Report) -> None:
+    def __init__(
+        self, scope: SourceScope, package: str, limits: Mapping[int, Mapping[str, Any]], report: SourceReport
+    ) -> None:
         self.scope, self.package, self.report = scope, package, report
         self.limits = limits
         """Identity of a call of `idl.limits` -> its evaluated restrictions."""
@@ -122,7 +124,7 @@ class TypeReader:
             told, hint = unknown("type", name, [*PLAIN, *self.scope.names(module)], LEGAL)
         return self._refuse(module, node, "idl-type", told, INSTEAD.get(name, hint))
 
-    def _class(self, module: ModuleSyntax, node: ast.expr, found: Found, made: ClassSyntax) -> Type:
+    def _class(self, module: ModuleSyntax, node: ast.expr, found: FoundName, made: ClassSyntax) -> Type:
         family = self.scope.family(found.module, made)
         if made.name.startswith("_"):
             told = f"{made.name!r} stays inside its source: other classes can only derive from it"
@@ -152,7 +154,7 @@ class TypeReader:
             self._aliases.setdefault(name, type_)
         return self._aliases[name]
 
-    def _aliased(self, found: Found, alias: AliasSyntax) -> Type:
+    def _aliased(self, found: FoundName, alias: AliasSyntax) -> Type:
         type_ = self.alias(found.module, alias)
         return type_ if alias.name.startswith("_") or type_ == ANY else replace(type_, alias=found.qualified)
 

@@ -58,7 +58,7 @@ def with_header(path: str, text: str, sources: Iterable[str], package: str) -> s
 
 
 @dataclass
-class Output:
+class OutputDirectory:
     """One output directory: its files as they are, and as they should be."""
 
     root: Path
@@ -110,7 +110,7 @@ class Output:
         return Problem(Location(display(self.root / path)), code, message, hint)
 
 
-def write(outputs: Iterable[Output]) -> None:
+def write(outputs: Iterable[OutputDirectory]) -> None:
     """Write and remove what `compare` has found. Raises `CompileError`; if one cannot be prepared, none is changed."""
     filled: list[Replacement] = []
     try:
@@ -137,7 +137,7 @@ def _filled(path: Path, text: str) -> Replacement:
     return made
 
 
-def _remove(output: Output) -> None:
+def _remove(output: OutputDirectory) -> None:
     for path in output.removed:
         whole = output.root / path
         paths.at(os.path.abspath(whole)).unlink()  # noqa: PTH100 - removes ".."

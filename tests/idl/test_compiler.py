@@ -121,7 +121,7 @@ FIELDS = st.dictionaries(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(fields=FIELDS)
 def test_every_package_survives_its_schema(tmp_path_factory, fields):
     """What is compiled is read from schema.json unchanged, and compiles to the same text again."""
@@ -161,7 +161,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(edits=st.lists(st.tuples(st.integers(0, len(SOURCE)), st.integers(0, 12), PIECES), min_size=1, max_size=4))
 def test_no_edit_makes_a_traceback(tmp_path_factory, edits):
     """A damaged source is a package or has problems, each with its file, code and message."""
