@@ -17,9 +17,9 @@ from holdfast.agent.model.package import Package
 from holdfast.agent.model.types import Type, members
 from holdfast.agent.plugins.decode import Decoder
 from holdfast.agent.plugins.schema import Schema
-from holdfast.states.requisite_kinds import TABLE
+from holdfast.states.requisite_kinds import REQUISITES, REVERSED
 
-RESERVED: Final = frozenset(("ensure", "names", *(each.name for each in TABLE), *(f"{each.name}_in" for each in TABLE)))
+RESERVED: Final = frozenset(("ensure", "names", *REQUISITES, *REVERSED))
 """Arguments of every state, which a field would hide."""
 COMPARABLE = ("integer", "number", "moment", "duration")
 VALUE_NAME = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
