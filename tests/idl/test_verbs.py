@@ -1,0 +1,61 @@
+"""`holdfast idl`: what is written, what is never overwritten, and what breaks users."""
+
+from __future__ import annotations
+
+from holdfast_process import in_process
+from idl_package import write_package
+
+
+def compile_(folder, *options, check=0):
+    """Compile the package of a test."""
+    outputs = ("--out-pack", str(folder / "pack"), "--out-provider", str(folder / "provider"))
+    return in_process("idl", "compile", str(folder / "idl"), *outputs, *options, check=check)
+
+
+def test_compile_writes_the_schema_to_both_outputs_and_check_finds_stale_ones(tmp_path):
+    """Nothing is written with --check, or if there is an error."""
+    write_package(tmp_path / "idl", a="class A(idl.Resource):\n    a: int\n")
+    compile_(tmp_path)
+    first = (tmp_path / "pack/schema.json").read_text()
+    compile_(tmp_path, "--check")
+    write_package(tmp_path / "idl", a="class A(idl.Resource):\n    a: str\n")
+
+    assert "[idl-stale]" in compile_(tmp_path, "--check", check=3).stderr
+    write_package(tmp_path / "idl", a="class A(idl.Resource):\n    a: complex\n")
+    assert "[idl-type]" in compile_(tmp_path, check=3).stderr
+    assert (tmp_path / "pack/schema.json").read_text() == first
+    assert (tmp_path / "provider/schema.json").read_text() == first
+
+
+def test_a_file_written_by_hand_is_not_overwritten(tmp_path):
+    """Then nothing at all is written."""
+    write_package(tmp_path / "idl", a="class A(idl.Resource): pass\n")
+    (tmp_path / "provider").mkdir()
+    (tmp_path / "provider/schema.json").write_text("mine")
+
+    assert "[idl-output]" in compile_(tmp_path, check=3).stderr
+    assert (tmp_path / "provider/schema.json").read_text() == "mine"
+    assert not (tmp_path / "pack").exists()
+
+
+def test_changes_that_break_users_need_a_major_version(tmp_path):
+    """A new required input, a removed field, a narrowed restriction."""
+    write_package(tmp_path / "idl", a="class A(idl.Resource):\n    a: int\n    b: str\n")
+    compile_(tmp_path)
+    against = ("idl", "check", str(tmp_path / "idl"), "--against", str(tmp_path / "pack/schema.json"))
+    changed = "class A(idl.Resource):\n    a: Annotated[int, idl.limits(minimum=1)]\n    c: str\n"
+    in_process(*against, check=0)
+    write_package(tmp_path / "idl", a=changed)
+    told = in_process(*against, check=3).stderr
+
+    assert told.count("[idl-breaking]") == 3
+    assert "give the package the version 2.0.0" in told
+    write_package(tmp_path / "idl", "2.0.0", a=changed)
+    assert "permitted" in in_process(*against, check=0).stdout
+
+
+def test_a_new_package_compiles(tmp_path):
+    """Its outputs are up to date at once."""
+    in_process("idl", "new", "demo", "--to", str(tmp_path / "demo"), check=0)
+
+    assert "up to date" in compile_(tmp_path / "demo", "--check").stdout
