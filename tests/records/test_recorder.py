@@ -412,3 +412,38 @@ async def test_what_is_reported_during_a_write_waits_for_the_next_one(
     assert await desk.recorder.queue.flush()
     assert sizes == [4, 4, 4]
     assert desk.recorder.queue.waits
+
+
+async def test_ten_thousand_failures_that_are_retried_cost_one_record_each(desk: Desk) -> None:
+    """Takes about a second: 30 000 events. A retry replaces the entry that waits, so nothing is lost."""
+    for _ in range(3):
+        for number in range(10_000):
+            desk.recorder.tell(module.Ran(1, failure(f"file.managed[{number}]")))
+    assert await desk.recorder.queue.flush()
+    found = await desk.records.driver.scan("changes", limit=20_000)
+
+    assert len(found) == 10_000
+    assert all(b'"times":3' in each.data for each in found)
+    assert len((await desk.records.driver.read(["resources"])).rows) == 10_000
+    assert not desk.health.conditions
+
+
+async def test_a_condition_about_the_database_stays_until_what_waited_is_written(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small write that succeeds on a full disk does not end it."""
+    commit = desk.records.driver.commit
+
+    async def refuse(*_: object) -> int:
+        raise Unavailable("the disk is full")
+
+    monkeypatch.setattr(desk.records.driver, "commit", refuse)
+    desk.recorder.tell(module.Ran(1, outcome()))
+    assert not await desk.recorder.queue.flush()
+    for trouble in ("the disk is full", "", "the disk is full", ""):
+        desk.records.driver._tell_trouble(trouble)
+        assert [each.code for each in desk.health.conditions] == ["records-unwritable"]
+
+    monkeypatch.setattr(desk.records.driver, "commit", commit)
+    assert await desk.recorder.queue.flush()
+    assert not desk.health.conditions
