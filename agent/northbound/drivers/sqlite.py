@@ -19,7 +19,8 @@ from holdfast.agent.northbound.drivers import sqlite_tables
 from holdfast.agent.northbound.drivers.base import DbTransaction, Driver, Snapshot, TableRow, WatchBatch
 from holdfast.agent.northbound.drivers.recent import RecentChanges
 from holdfast.agent.northbound.drivers.sqlite_bell import CommitBell
-from holdfast.agent.northbound.drivers.sqlite_file import Busy, Damaged, RecordFile
+from holdfast.agent.northbound.drivers.sqlite_errors import Busy, Damaged
+from holdfast.agent.northbound.drivers.sqlite_file import RecordFile
 from holdfast.agent.northbound.drivers.sqlite_groups import PATIENCE, REST, Call, GroupWriter
 from holdfast.agent.northbound.drivers.sqlite_tables import Bounds, FileWriting
 from holdfast.agent.northbound.errors import NorthboundError, Unavailable

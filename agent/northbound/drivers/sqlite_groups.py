@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from holdfast.agent.northbound.drivers.base import WatchBatch
-from holdfast.agent.northbound.drivers.sqlite_file import Busy, CallFailed, Damaged
+from holdfast.agent.northbound.drivers.sqlite_errors import Busy, CallFailed, Damaged
 from holdfast.agent.northbound.drivers.sqlite_tables import FileWriting
 from holdfast.agent.northbound.errors import Unavailable
 
