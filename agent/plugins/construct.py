@@ -18,7 +18,7 @@ _hints: dict[type, dict[str, Any]] = {}
 def construct(struct: type[Any], values: Mapping[str, Any]) -> Any:
     """Return an instance of a generated dataclass. Fields that are not given are `UNSET`, which is their default."""
     if struct not in _hints:
-        _hints[struct] = typing.get_type_hints(struct)
+        _hints[struct] = typing.get_type_hints(struct, localns={})  # a field may have the name of a type
     hints = _hints[struct]
     known = {each.name for each in dataclasses.fields(struct)}
     return struct(**{name: _value(hints[name], item) for name, item in values.items() if name in known})

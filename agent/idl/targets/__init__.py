@@ -12,7 +12,7 @@ from holdfast.agent.model.package import Package
 
 GROUP: Final = "holdfast.idl.targets"
 """Group of the entry points of targets."""
-BUILT_IN: Final[Mapping[str, str]] = {}
+BUILT_IN: Final[Mapping[str, str]] = {"python": "holdfast.agent.idl.targets.python:TARGET"}
 """Name of each target of this folder -> `module:attribute`; a module is imported when its target is asked for."""
 
 
