@@ -26,8 +26,11 @@ SHORTLY = 2.0
 """Seconds within which systemd begins the stop after sudo has written its record."""
 LINES, PATIENCE = 200, 3.0
 """Most records that are read; seconds within which that must be done."""
-COMMAND = re.compile(r"\s*(\S+) : (?:[A-Z]+=.*? ; )*COMMAND=(.*)")
-"""The user and the command in sudo's record of a command that it runs. What it has refused is written otherwise."""
+COMMAND = re.compile(r"\s*(\S+) : (?=[A-Z]+=)(?:.*? ; )?COMMAND=(.*)")
+"""The user and the command in sudo's record of a command that it runs. What it has refused is written otherwise.
+
+Any user can write such a record, so the time of a match is proportional to the length of the text.
+"""
 
 Record = Mapping[str, Any]
 

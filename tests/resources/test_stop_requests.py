@@ -49,10 +49,11 @@ def test_the_user_is_named_who_ran_the_command_just_before_the_stop() -> None:
         [by_sudo(9.9, MESSAGE=f"{ME} : command not allowed ; COMMAND=/usr/bin/systemctl stop toy"), by_systemd(10)],
         [by_sudo(9.9, _UID="x"), by_systemd(10)],
         [{**by_sudo(9.9), "MESSAGE": [1, 2]}, by_systemd(10)],
+        [by_sudo(9.9, MESSAGE=f"{ME} : " + "A= ; " * 2000), by_systemd(10)],
     ],
     ids=[
         *("nothing", "no stop", "no sudo", "long before", "after", "started since", "an earlier stop", "another unit"),
-        *("in the name of another", "two users", "refused", "no number", "bytes"),
+        *("in the name of another", "two users", "refused", "no number", "bytes", "made to take years"),
     ],
 )
 def test_otherwise_nobody_is_named(records: list[dict[str, Any]]) -> None:
