@@ -15,7 +15,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +32,7 @@ START = 10.0
 GRACE = 5.0
 """Seconds from SIGTERM to SIGKILL."""
 LINE = 64 << 10
-"""Greatest length of a line of the plugin's log, in bytes; the rest of a longer line is dropped."""
+"""Greatest length of a line of the plugin's log, in bytes; a longer line is dropped."""
 Log = Callable[[str, Mapping[str, Any]], None]
 """Receives the level and the fields of one line of the plugin's log."""
 
@@ -68,6 +68,11 @@ class PluginProcess:
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
         self._pipes.append(transport)
         return reader
+
+    def keep(self, reading: Coroutine[Any, Any, None]) -> None:
+        """Run what reads an output, as long as the process does."""
+        task = asyncio.ensure_future(reading)
+        self.ended.add_done_callback(lambda _: task.done())  # refers to the task, which would be collected otherwise
 
     async def _wait(self) -> str:
         """Return how the process has ended; what it has started, and left, is ended as well."""
@@ -120,9 +125,9 @@ async def launch(wanted: Launch, below: Path, log: Log) -> PluginProcess:
     plugin = PluginProcess(wanted, process, home, Client(wanted.name, path, secret))
     try:
         output, errors = await plugin.lines(process.stdout), await plugin.lines(process.stderr)
-        reading = asyncio.ensure_future(_read_log(errors, log))
-        plugin.ended.add_done_callback(lambda _: reading.done())  # keeps the task while the process runs
+        plugin.keep(_read_log(errors, log))
         await _ready(plugin, output, path, owner)
+        plugin.keep(_read_log(output, log))
     except BaseException:
         await plugin.stop()
         raise
@@ -188,24 +193,34 @@ async def _ready(plugin: PluginProcess, output: asyncio.StreamReader, path: str,
         raise Temporary(f"plugin {name}: it {await plugin.ended} before it listened")
     if line.strip() != READY:
         raise Permanent(f"plugin {name}: it wrote {line[:80]!r}, not {READY.decode()!r}: it is no plugin of holdfast")
-    pid, uid = await asyncio.to_thread(listener, path)
-    if uid != owner.pw_uid or os.getpgid(pid) != plugin.pid:
+    try:
+        pid, uid = await asyncio.to_thread(listener, path)
+        group = os.getpgid(pid)
+    except OSError as error:
+        raise Temporary(
+            f"plugin {name}: it says that it listens, but {path} does not answer: {error.strerror}"
+        ) from None
+    if uid != owner.pw_uid or group != plugin.pid:
         raise Permanent(f"plugin {name}: another process ({pid} of user {uid}) listens on its socket")
 
 
 async def _read_log(lines: asyncio.StreamReader, log: Log) -> None:
     """Pass each line of the plugin's log on, until the plugin ends."""
+    too_long = False
     while True:
         try:
             line = await lines.readuntil()
         except asyncio.LimitOverrunError as error:
             await lines.readexactly(error.consumed)
+            too_long = True
             continue
         except asyncio.IncompleteReadError as error:
-            if error.partial:
+            if error.partial and not too_long:
                 log(*_parsed(error.partial))
             return
-        log(*_parsed(line))
+        if not too_long:
+            log(*_parsed(line))
+        too_long = False
 
 
 def _parsed(line: bytes) -> tuple[str, Mapping[str, Any]]:
@@ -213,7 +228,7 @@ def _parsed(line: bytes) -> tuple[str, Mapping[str, Any]]:
     text = line.decode(errors="replace").rstrip()
     try:
         said = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         said = None
     if not isinstance(said, dict) or not isinstance(said.get("message"), str):
         return "info", {"message": text}

@@ -134,6 +134,25 @@ async def test_a_plugin_that_floods_its_log_is_answered_and_bounded(plugin, tmp_
     assert max(len(repr(each)) for each in log) < process.LINE
 
 
+LISTENING = (
+    "import os,socket,sys\ns=socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen()\n"
+    "print('holdfast-plugin ready',flush=True)\n"
+)
+
+
+async def test_any_line_of_a_plugin_is_logged_unless_it_is_too_long(tmp_path, log):
+    """No line ends the reading of the log, and what the plugin prints is part of it."""
+    code = (
+        "say=lambda text: os.write(2, text.encode() + b'\\n')\n"
+        "say('[' * 60000); say('x' * 70000); say('y' * 300000); print('printed', flush=True); say('last')"
+    )
+    found = await started([sys.executable, "-c", LISTENING + code], tmp_path, log)
+    await asyncio.wait_for(found.ended, DEADLINE)
+    await found.stop()
+
+    assert sorted(said["message"][:9] for _, said in log) == ["[" * 9, "last", "printed"]
+
+
 @pytest.mark.parametrize(
     ("command", "error", "told"),
     [
@@ -142,6 +161,7 @@ async def test_a_plugin_that_floods_its_log_is_answered_and_bounded(plugin, tmp_
         (["sh", "-c", "echo hello"], Permanent, "it wrote b'hello\\\\n', not 'holdfast-plugin ready'"),
         (["sh", "-c", "exit 3"], Temporary, "it ended with status 3 before it listened"),
         (["sh", "-c", "head -c 100000 /dev/zero"], Permanent, "it is no plugin of holdfast"),
+        (["sh", "-c", "echo holdfast-plugin ready; read _"], Temporary, "socket does not answer: No such file"),
     ],
 )
 async def test_what_cannot_be_started_says_why(command, error, told, tmp_path, log):
