@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import struct
@@ -48,25 +49,39 @@ class Client:
             return await call(request, timeout=CALL if timeout is None else timeout, metadata=self._metadata)
         except aio.AioRpcError as error:
             raise self._failed(method, error) from None
-        except aio.UsageError:
-            raise Temporary(f"plugin {self.name}: the connection is closed") from None
+        except (aio.UsageError, asyncio.CancelledError) as error:
+            raise self._closed(error) from None
 
     async def watch(self, tokens: Sequence[str], revision: str) -> AsyncIterator[Any]:
         """Yield the events of resources. Raises `Temporary` when the watch or the plugin ends."""
         names = METHODS["Watch"]
-        stream = self._channel.unary_stream(
+        start = self._channel.unary_stream(
             names.path,
             request_serializer=message[names.request].SerializeToString,
             response_deserializer=message[names.response].FromString,
-        )(message["WatchRequest"](tokens=tokens, revision=revision), metadata=self._metadata)
+        )
+        stream: Any = None
         try:
+            stream = start(message["WatchRequest"](tokens=tokens, revision=revision), metadata=self._metadata)
             async for event in stream:
                 yield event
         except aio.AioRpcError as error:
             raise self._failed("Watch", error) from None
+        except (aio.UsageError, asyncio.CancelledError) as error:
+            raise self._closed(error) from None
         finally:
-            stream.cancel()
+            if stream is not None:
+                stream.cancel()
         raise Temporary(f"plugin {self.name}: the watch has ended")
+
+    def _closed(self, error: BaseException) -> BaseException:
+        """Return the exception for a call whose connection is closed, or the error if its caller is cancelled.
+
+        gRPC cancels the calls of a connection that is closed, which must not end the tasks that wait for them.
+        """
+        if isinstance(error, asyncio.CancelledError) and asyncio.current_task().cancelling():  # type: ignore[union-attr]
+            return error
+        return Temporary(f"plugin {self.name}: the connection is closed")
 
     def _failed(self, method: str, error: aio.AioRpcError) -> Exception:
         """Return the exception for a failure of the transport."""

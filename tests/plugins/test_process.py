@@ -115,6 +115,22 @@ async def test_a_watch_fails_for_now_when_the_plugin_is_killed(plugin):
     assert await asyncio.wait_for(plugin.ended, DEADLINE) == "was ended by SIGKILL"
 
 
+async def test_calls_and_watches_fail_for_now_when_their_connection_is_closed(plugin, tmp_path):
+    """The tasks that wait for them are not cancelled."""
+    caller = Caller(plugin.client)
+    await caller.configure(tmp_path)
+    events = plugin.client.watch(["notes:note:Note"], "")
+    assert (await anext(events)).armed
+    waiting = [asyncio.ensure_future(caller.read("read-hangs")), asyncio.ensure_future(anext(events))]
+    await asyncio.wait(waiting, timeout=0.1)
+    await plugin.client.close()
+    waiting += [asyncio.ensure_future(anext(plugin.client.watch(["notes:note:Note"], "")))]
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+
+    assert [str(each) for each in results] == ["plugin notes: the connection is closed"] * 3
+    assert {type(each) for each in results} == {Temporary}
+
+
 async def test_a_plugin_that_floods_its_log_is_answered_and_bounded(plugin, tmp_path, log):
     """A line of a megabyte is dropped; the log of a failure has its place, and no secret."""
     caller = Caller(plugin.client)
