@@ -82,7 +82,7 @@ class Decoder:
         before = len(self.violations)
         value = self.value(field.type, item, path)
         if field.secret:
-            self.violations[before:] = [each._replace(message=CODES[each.code]) for each in self.violations[before:]]
+            self._hide(before)
             if value is not INVALID and value is not UNKNOWN and value is not None:
                 value = Secret(revealed(value))
         values[field.name] = value
@@ -99,12 +99,18 @@ class Decoder:
             if data.get("$unknown") is True:
                 return UNKNOWN
             if "$secret" in data:
+                before = len(self.violations)
                 inner = self.value(type_, data["$secret"], path)
+                self._hide(before)
                 return inner if inner is INVALID else Secret(inner)
         value = self.FORMS[type_.type](self, type_, data, path)
         if value is INVALID or not (told := restriction(type_, value)):
             return value
         return self._violate(told[0], path, told[1])
+
+    def _hide(self, before: int) -> None:
+        """Remove what later violations tell of a value that is secret."""
+        self.violations[before:] = [each._replace(message=CODES[each.code]) for each in self.violations[before:]]
 
     def _violate(self, code: str, path: str, message: str) -> Any:
         self.violations.append(Violation(code, path, message))
@@ -138,7 +144,7 @@ class Decoder:
         return value if -LARGEST <= value < LARGEST else self._violate("range", path, "it must fit in 64 bits")
 
     def _number(self, _: Type, data: Any, path: str) -> Any:
-        if isinstance(data, bool) or not isinstance(data, (int, float)) or not math.isfinite(data):
+        if isinstance(data, bool) or not isinstance(data, (int, float)) or not math.isfinite(_float(data)):
             return self._violate("type", path, f"it must be a number, not {_word(data)}")
         return float(data)
 
@@ -148,7 +154,7 @@ class Decoder:
     def _written(self, type_: Type, data: Any, path: str) -> Any:
         form = TEXT_FORMS[type_.type]
         if type_.type == "duration" and isinstance(data, (int, float)) and not isinstance(data, bool) and not self.wire:
-            data = f"{data:f}s"
+            data = f"{_float(data):f}s"
         if isinstance(data, form.types):
             return data
         if not isinstance(data, str):
@@ -246,6 +252,14 @@ class Decoder:
 
 def _at(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
+
+
+def _float(data: float) -> float:
+    """Return a number as a float; infinity for a whole number that is too large for one."""
+    try:
+        return float(data)
+    except OverflowError:
+        return math.inf
 
 
 def _word(data: Any) -> str:

@@ -70,8 +70,17 @@ class Encoder:
             record = next(each for each in records if each.tag == value["type"])
             return self.fields(record.fields, value, record.tag)
         if type_.type == "union":
-            return self.value(next(each for each in type_.members if _may_be(each, value)), value)
+            return self.value(_member(type_, value), value)
         return value
+
+
+def _member(union: Type, value: Any) -> Type:
+    """Return the type of a union that a value is of. A whole number may be one of the type `number`."""
+    found = [each for each in union.members if _may_be(each, value)]
+    found += [each for each in union.members if each.type == "number" and type(value) is int]
+    if found:
+        return found[0]
+    raise TypeError(f"the union has no type for {type(value).__name__}")
 
 
 def _may_be(type_: Type, value: Any) -> bool:

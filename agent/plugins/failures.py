@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+import logging
+import traceback
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+from google.protobuf.message import Message
 
 from holdfast.agent.plugins.messages import message
 from holdfast.agent.plugins.payloads import InvalidPayload
 from holdfast.agent.plugins.stub import Conflict, Partial
-from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.secrets import Redactor
 
 LONGEST = 2000
 """Characters of a message."""
 
 
-def failure_of(error: BaseException, payloads: Iterable[bytes]) -> Any:
+def failure_of(error: BaseException, request: Any) -> Any:
     """Return the failure for an exception. Secrets in the payloads of the request are masked in its text."""
     said = str(error) or type(error).__name__
     code = next((code for kind, code in CODES if isinstance(error, kind)), "fault")
@@ -25,7 +29,7 @@ def failure_of(error: BaseException, payloads: Iterable[bytes]) -> Any:
         said = f"{type(error).__name__}: {said}"
     if isinstance(error, TimeoutError):
         said = "the time is over"
-    redactor = Redactor(*({"secret": each} for payload in payloads for each in secrets_in(payload)))
+    redactor = Redactor(*({"secret": each} for payload in _payloads(request) for each in secrets_in(payload)))
     return message["Failure"](code=code, message=redactor(said)[:LONGEST])
 
 
@@ -43,11 +47,21 @@ CODES: tuple[tuple[type[BaseException], str], ...] = (
 """Exception -> code of the failure, the first that fits; any other is a fault of the provider."""
 
 
+def _payloads(request: Any) -> Iterable[bytes]:
+    """Yield the payloads in a message, and in the messages within it."""
+    for _, value in request.ListFields():
+        for each in [value] if isinstance(value, (bytes, Message)) else value if isinstance(value, Sequence) else ():
+            if isinstance(each, bytes):
+                yield each
+            elif isinstance(each, Message):
+                yield from _payloads(each)
+
+
 def secrets_in(payload: bytes) -> list[str]:
     """Return the texts that a payload marks as secret."""
     try:
         return list(_secret_texts(json.loads(payload or b"null")))
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
 
 
@@ -60,3 +74,14 @@ def _secret_texts(data: Any, *, secret: bool = False) -> Iterable[str]:
             yield from _secret_texts(item, secret=secret)
     elif secret and isinstance(data, str):
         yield data
+
+
+def log_failure(method: str, error: BaseException) -> None:
+    """Log the place of an error in the author's code, unless he has raised it on purpose.
+
+    Its text may have secrets, and is not logged.
+    """
+    if isinstance(error, (HoldfastError, TimeoutError, asyncio.CancelledError)):
+        return
+    places = "".join(traceback.format_tb(error.__traceback__))
+    logging.getLogger("holdfast.plugin").error("%s has failed: %s\n%s", method, type(error).__name__, places)

@@ -66,7 +66,7 @@ def _valid(decoder: Decoder, values: dict[str, Any]) -> dict[str, Any]:
 def _loaded(data: bytes) -> Any:
     try:
         return json.loads(data or b"{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidPayload([Violation("form", "", f"the payload is not JSON: {error}")]) from None
 
 

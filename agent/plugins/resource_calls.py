@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.agent.model.model import KindModel
 from holdfast.agent.plugins.construct import construct
 from holdfast.agent.plugins.differences import differences
-from holdfast.agent.plugins.failures import failure_of
+from holdfast.agent.plugins.failures import failure_of, log_failure
 from holdfast.agent.plugins.messages import message
 from holdfast.agent.plugins.payloads import InvalidPayload, Payloads
 from holdfast.agent.plugins.schema import Schema, outputs, remote_of
@@ -53,13 +53,17 @@ class ResourceCalls:
         )
 
     async def read(self, request: Any) -> Any:
-        """Return the resources in the order of the items; those of one kind are read together."""
+        """Return the resources in the order of the items. Those of one kind are read together; kinds fail by themselves."""
         results: list[Any] = [None] * len(request.items)
         groups: dict[str, list[int]] = {}
         for number, item in enumerate(request.items):
             groups.setdefault(item.subject.token, []).append(number)
         for numbers in groups.values():
-            found = await self._read_group([request.items[number] for number in numbers])
+            try:
+                found = await self._read_group([request.items[number] for number in numbers])
+            except Exception as error:  # noqa: BLE001 - the code of an author may raise anything
+                log_failure("Read", error)
+                found = [message["ReadResult"](failure=failure_of(error, request))] * len(numbers)
             for number, result in zip(numbers, found, strict=True):
                 results[number] = result
         return message["ReadResponse"](results=results)
@@ -90,7 +94,7 @@ class ResourceCalls:
             state = self._returned(kind, found)
             return message["ReadResult"](exists=True, id=found.id, revision=found.revision, state=state)
         except Exception as error:  # noqa: BLE001 - the code of an author may raise anything
-            return message["ReadResult"](failure=failure_of(error, [item.inputs]))
+            return message["ReadResult"](failure=failure_of(error, item))
 
     async def create(self, request: Any) -> Any:
         """Create a resource. With `dry_run` the author's code is not called."""
@@ -126,7 +130,10 @@ class ResourceCalls:
         kind, operations = self._kind(request.subject)
         state = await operations.upgrade(request.subject.version, json.loads(request.state))
         data = json.dumps(state).encode()
-        self.payloads.state(kind, data)
+        try:
+            self.payloads.state(kind, data)
+        except InvalidPayload as error:
+            raise ValueError(f"the provider returned a wrong {kind.name}: {error}") from None
         return message["UpgradeStateResponse"](state=data)
 
     def _kind(self, subject: Any) -> tuple[KindModel, Operations[Any]]:
@@ -140,7 +147,7 @@ class ResourceCalls:
             async with asyncio.timeout(request.timeout_ms / 1000 or None):
                 found = await change()
         except Partial as error:
-            state, told = self._returned(kind, error.found), failure_of(error, [request.inputs])
+            state, told = self._returned(kind, error.found), failure_of(error, request)
             return message["ChangeResponse"](id=error.found.id, state=state, partial=True, failure=told)
         return message["ChangeResponse"](id=found.id, state=self._returned(kind, found), revision=found.revision)
 

@@ -22,6 +22,7 @@ from typing import Any
 import grpc
 from grpc import aio
 
+from holdfast.agent.plugins.failures import log_failure
 from holdfast.agent.plugins.messages import METHODS, PACKAGE, SECRET, Method, message
 from holdfast.agent.plugins.servicer import Servicer
 from holdfast.agent.plugins.stub import Configure, Operations
@@ -36,7 +37,7 @@ GRACE = 5.0
 
 
 def run(schema: str, operations: Iterable[Operations[Any]], configure: Configure | None) -> None:
-    """Serve until standard input ends, or SIGTERM. Ends the process with 64 if it was not started by an agent."""
+    """Serve until standard input ends, or SIGTERM. Ends the process with a message if no agent has started it."""
     if len(sys.argv) != 2 or SECRET_VARIABLE not in os.environ:
         sys.exit("this is a plugin of holdfast: name it under `plugins` in agent.yaml, and the agent starts it")
     logging.basicConfig(handlers=[logging.StreamHandler(sys.stderr)], level=logging.INFO)
@@ -104,8 +105,8 @@ class Handlers(grpc.GenericRpcHandler):
         try:
             async for event in self._servicer.watch(list(request.tokens), request.revision):
                 yield event
-        except Exception as error:  # the code of an author may raise anything
-            logging.getLogger("holdfast.plugin").exception("the watch has failed")
+        except Exception as error:  # noqa: BLE001 - the code of an author may raise anything
+            log_failure("Watch", error)
             await context.abort(grpc.StatusCode.ABORTED, str(error) or type(error).__name__)
 
 

@@ -6,18 +6,16 @@ The gRPC server (`server.py`) and the adapter within one process (`in_process.py
 from __future__ import annotations
 
 import asyncio
-import logging
-import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from holdfast.agent.plugins.failures import failure_of
+from holdfast.agent.plugins.failures import failure_of, log_failure
 from holdfast.agent.plugins.messages import METHODS, NEWEST, OLDEST, message
 from holdfast.agent.plugins.payloads import InvalidPayload, Payloads
 from holdfast.agent.plugins.resource_calls import ResourceCalls, encoded
 from holdfast.agent.plugins.schema import Schema
 from holdfast.agent.plugins.stub import Configure, Operations
-from holdfast.resources.errors import DeclarationError, HoldfastError, Permanent
+from holdfast.resources.errors import DeclarationError, Permanent
 
 CAPABILITIES = ("events", "read-many", "upgrade-state")
 EVENTS = 1000
@@ -73,12 +71,9 @@ class Servicer:
             self._running.discard(task)
 
     def _failed(self, method: str, error: BaseException, request: Any) -> Any:
-        """Return the failure of a call; the log has the traceback, unless the author raised the error on purpose."""
-        if not isinstance(error, (HoldfastError, TimeoutError, asyncio.CancelledError)):
-            places = "".join(traceback.format_tb(error.__traceback__))  # without its text, which may have secrets
-            logging.getLogger("holdfast.plugin").error("%s has failed: %s\n%s", method, type(error).__name__, places)
-        payloads = [value for _, value in request.ListFields() if isinstance(value, bytes)]
-        return message[METHODS[method].response](failure=failure_of(error, payloads))
+        """Return the failure of a call."""
+        log_failure(method, error)
+        return message[METHODS[method].response](failure=failure_of(error, request))
 
     async def _handshake(self, request: Any) -> Any:
         package, common = self.schema.package, min(request.newest, NEWEST)
@@ -137,6 +132,7 @@ class Servicer:
                     await events.put(message["WatchEvent"](token=token, id=id_, revision=at, relist=not id_))
 
         followers = [asyncio.ensure_future(follow(token)) for token in tokens]
+        waiting = None
         try:
             while True:
                 waiting = asyncio.ensure_future(events.get())
@@ -144,10 +140,10 @@ class Servicer:
                 if waiting in done:
                     yield waiting.result()
                     continue
-                waiting.cancel()
                 next(iter(done)).result()
                 return  # a watch has ended without an error; the agent starts it again
         finally:
-            for each in followers:
+            tasks = [*followers, waiting] if waiting else followers
+            for each in tasks:
                 each.cancel()
-            await asyncio.gather(*followers, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)

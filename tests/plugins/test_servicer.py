@@ -114,6 +114,52 @@ async def test_what_an_author_raises_is_a_failure_with_a_code(caller, name, code
     assert (answer.failure.code, answer.failure.message) == (code, told)
 
 
+async def test_a_read_of_many_that_fails_is_a_failure_of_each_without_secrets(caller, notes_module, monkeypatch):
+    """The author asks one question for all, and tells what he has asked."""
+
+    async def failing(self, wanted):
+        raise notes_module.plugin.Permanent(f"login failed with {wanted[0][1].password.value}")
+
+    monkeypatch.setattr(notes_module.Notes, "read_many", failing)
+    answer = await caller.read("web", password=Secret("hunter22"))
+
+    assert (answer.failure.code, answer.failure.message) == ("permanent", "login failed with ********")
+
+
+async def test_an_unknown_resource_fails_by_itself_among_others(caller):
+    """The others are read."""
+    await caller("Create", inputs=WEB)
+    inputs = caller.payloads.pack_inputs(NOTE, {"name": "web", "owner": "me"})
+    subjects = [message["Subject"](token=f"notes:note:{name}") for name in ("Nope", "Note")]
+    items = [message["ReadItem"](subject=each, inputs=inputs) for each in subjects]
+    results = (await caller.connection.call("Read", message["ReadRequest"](items=items))).results
+
+    assert [(each.exists, each.failure.code) for each in results] == [(False, "permanent"), (True, "")]
+
+
+async def test_a_read_can_be_cancelled(caller):
+    """As every call."""
+    reading = asyncio.ensure_future(caller.read("read-hangs"))
+    while "read" not in caller.notes.calls:
+        await asyncio.sleep(0)
+    await caller.connection.call("Cancel", message["CancelRequest"]())
+
+    assert (await asyncio.wait_for(reading, DEADLINE)).failure.code == "cancelled"
+
+
+async def test_an_upgrade_to_a_wrong_state_is_a_fault_of_the_provider(caller, notes_module, monkeypatch):
+    """What is wrong with it is said."""
+
+    async def wrong(self, version, state):
+        return {"name": "web"}
+
+    monkeypatch.setattr(notes_module.Notes, "upgrade", wrong)
+    answer = await caller("UpgradeState", state=b"{}")
+
+    assert answer.failure.code == "fault"
+    assert "the provider returned a wrong notes.note: owner: it is required" in answer.failure.message
+
+
 async def test_a_create_that_was_not_finished_tells_what_exists(caller):
     """The next try is an update of it."""
     answer = await caller("Create", inputs={**WEB, "name": "partial"})
@@ -210,6 +256,20 @@ async def test_events_follow_the_one_that_says_armed(caller):
         (False, True, "", "r7"),
         (False, False, "web", "r8"),
     ]
+
+
+async def test_a_watch_that_is_cancelled_leaves_no_task(caller):
+    """Agents come and go, and the provider stays."""
+    before = asyncio.all_tasks()
+    events = caller.connection.watch(["notes:note:Note"], "")
+    assert (await anext(events)).armed
+    waiting = asyncio.ensure_future(anext(events))
+    while len(asyncio.all_tasks()) < len(before) + 3:
+        await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+
+    assert asyncio.all_tasks() == before
 
 
 async def test_both_sides_agree_on_a_protocol(caller):

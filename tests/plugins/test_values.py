@@ -218,6 +218,7 @@ def test_texts_have_one_form_after_reading(word, data, value):
     [
         ("duration", "90"),
         ("duration", "9" * 99 + "d"),
+        ("duration", 10**400),
         ("moment", "2026-01-31T12:00:00"),
         ("moment", "2026-02-30T12:00:00Z"),
         ("path", "srv"),
@@ -244,6 +245,33 @@ def test_a_message_does_not_repeat_a_secret(type_):
 
     assert len(decoder.violations) == 1
     assert "hunter" not in repr(decoder.violations)
+
+
+def test_a_value_that_its_sender_marks_as_secret_is_not_repeated():
+    """Whether its field is secret or not."""
+    decoder = Decoder(OTHER, wire=True)
+    decoder.value(Type("choice", choices=("hunter3",)), {"$secret": "hunter2"}, "x")
+
+    assert [each.code for each in decoder.violations] == ["choice"]
+    assert "hunter" not in repr(decoder.violations)
+
+
+def test_a_whole_number_that_no_float_can_hold_is_no_number():
+    """It is no error of the agent."""
+    decoder = Decoder(OTHER, wire=False)
+    decoder.value(Type("number"), 10**400, "x")
+
+    assert [each[:2] for each in decoder.violations] == [("type", "x")]
+
+
+def test_a_whole_number_is_a_number_also_in_a_union():
+    """Python allows it wherever a float is declared."""
+    ratio = Type("union", members=(Type("number"), Type("none")))
+    data = Encoder(OTHER).value(ratio, 1)
+
+    assert Decoder(OTHER, wire=True).value(ratio, data, "") == 1.0
+    with pytest.raises(TypeError, match="the union has no type for str"):
+        Encoder(OTHER).value(ratio, "1")
 
 
 def test_a_secret_field_is_a_secret_whether_the_sender_says_so_or_not():
