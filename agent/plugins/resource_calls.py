@@ -53,7 +53,7 @@ class ResourceCalls:
         )
 
     async def read(self, request: Any) -> Any:
-        """Return the resources in the order of the items. Those of one kind are read together; kinds fail by themselves."""
+        """Return the resources in the order of the items. Those of one kind are read together, and fail together."""
         results: list[Any] = [None] * len(request.items)
         groups: dict[str, list[int]] = {}
         for number, item in enumerate(request.items):
