@@ -79,7 +79,8 @@ class Client:
 
         gRPC cancels the calls of a connection that is closed, which must not end the tasks that wait for them.
         """
-        if isinstance(error, asyncio.CancelledError) and asyncio.current_task().cancelling():  # type: ignore[union-attr]
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
             return error
         return Temporary(f"plugin {self.name}: the connection is closed")
 
