@@ -37,6 +37,8 @@ CLASS_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
 VALUES = (
     "legal are texts, numbers, True, False, None, lists and mappings of them, constants, and values of enumerations"
 )
+LARGEST = 2**63
+"""Whole numbers of the language have 64 bits."""
 FIELD_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 CLASS_NAME = re.compile(r"_?[A-Z][A-Za-z0-9]*", re.ASCII)
 
@@ -212,6 +214,9 @@ class SyntaxChecker:
 
     def _literal(self, node: ast.expr) -> bool:
         value = node.value if isinstance(node, ast.Constant) else None
+        if type(value) is int and value > LARGEST:
+            self._refuse(node, "idl-value", "this whole number does not fit in 64 bits", VALUES)
+            return False
         if (
             isinstance(value, (str, bytes, bool, int))
             or value is None

@@ -18,6 +18,8 @@ from holdfast.agent.idl.sources import IdlSource
 from holdfast.agent.idl.statements import Statements
 from holdfast.agent.idl.structure import Cycles, StructureCheck
 from holdfast.agent.model.package import Package
+from holdfast.states.errors import CompileError, Location, Problem
+from holdfast.states.source.refusals import display
 
 
 class CompiledPackage(NamedTuple):
@@ -31,6 +33,14 @@ class CompiledPackage(NamedTuple):
 
 def compiled(root: Path) -> CompiledPackage:
     """Read and check a package. Raises `CompileError` with all problems."""
+    try:
+        return _compiled(root)
+    except RecursionError:
+        told, hint = "a chain of declarations is too long", "let fewer of them derive from or stand for each other"
+        raise CompileError([Problem(Location(display(root)), "idl-syntax", told, hint)]) from None
+
+
+def _compiled(root: Path) -> CompiledPackage:
     read = sources.read(root)
     report = SourceReport()
     report.problems += read.problems

@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -118,7 +119,7 @@ def _source(root: Path, path: Path, problems: list[Problem]) -> IdlSource | None
     if (text := _text(path, problems)) is None:
         return None
     try:
-        return IdlSource("/".join(module.parts), display(path), text, parsed(text))
+        source = IdlSource("/".join(module.parts), display(path), text, parsed(text))
     except SyntaxError as error:
         line = error.lineno or 0
         told = Location(display(path), line, min(error.offset or 0, len(error.text or "") + 1))
@@ -126,7 +127,22 @@ def _source(root: Path, path: Path, problems: list[Problem]) -> IdlSource | None
         problems.append(Problem(told, "idl-syntax", f"this is not Python: {error.msg}", "", shown))
     except (ValueError, RecursionError, MemoryError):
         problems.append(_refused(path, "this is not Python: it is nested too deeply", code="idl-syntax"))
+    else:
+        problems += _no_texts(source)
+        return source
     return None
+
+
+def _no_texts(source: IdlSource) -> Iterator[Problem]:
+    """Yield a problem for each text that cannot be written to a file: it has a half of a character."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            try:
+                node.value.encode()
+            except UnicodeEncodeError as error:
+                told = f"{error.object[error.start]!r} is half of a character"
+                place = source.location(node.lineno, node.col_offset)
+                yield Problem(place, "idl-value", told, "write the character itself", source.line(node.lineno))
 
 
 def parsed(text: str) -> ast.Module:

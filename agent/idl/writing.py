@@ -90,7 +90,11 @@ class OutputDirectory:
             yield self._problem(path, "idl-stale", "the source of this file has been removed", hint)
 
     def _existing(self) -> Iterator[str]:
+        """Yield the files of the directory. A folder with a schema.json is an output of another package."""
         for folder, folders, files in os.walk(self.root):
+            if SCHEMA in files and Path(folder) != self.root:
+                folders.clear()
+                continue
             folders[:] = sorted(each for each in folders if not each.startswith(".") and each != "node_modules")
             yield from (Path(folder, each).relative_to(self.root).as_posix() for each in sorted(files))
 
@@ -149,4 +153,5 @@ def _remove(output: OutputDirectory) -> None:
 def _is_generated(path: str, text: str) -> bool:
     if path == SCHEMA:
         return text.startswith('{\n "name": ') and '\n "format": ' in text[-FIRST:]
-    return MADE in text[:FIRST].split("\n", 2)[0 if not path.endswith(".json") else 1]
+    header = text[:FIRST].split("\n", 2)[1 if path.endswith(".json") else 0 :][:1]
+    return any(MADE in line for line in header)

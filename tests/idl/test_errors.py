@@ -48,6 +48,9 @@ MISTAKES = {
     "class A:\n    a: int = 1 + 1": "2:14 idl-value",
     "class A:\n    a: int = idl.field(default=f())": "2:32 idl-value",
     "class A:\n    a: float = 1e999": "2:16 idl-value",
+    f"class A:\n    a: float = 0x{'f' * 6000}": "2:16 idl-value",
+    "class A:\n    a: str = '\\ud800'": "2:14 idl-value",
+    "class A:\n    '\\ud800'\n    a: str": "2:5 idl-value",
     "class A:\n    a: int = idl.field(default=1, optional=True)": "2:44 idl-contradiction",
     "class A:\n    a: str = idl.field(default='x', secret=True)": "2:32 idl-contradiction",
     "class A(idl.Resource):\n    a: str = idl.field(out=True, replaces=True)": "2:43 idl-contradiction",
@@ -96,6 +99,15 @@ def test_a_mistake_is_reported_at_its_place(tmp_path, source, told):
     found = places_of(write_package(tmp_path, a=source))
 
     assert found == [f"a:{told}"]
+
+
+@pytest.mark.parametrize("line", ["class A{0}(A{1}): pass", "A{0} = A{1}"])
+def test_a_chain_that_is_too_long_is_a_mistake_and_no_traceback(tmp_path, line):
+    """From the last to the first, so that each name leads to the next one."""
+    chain = "\n".join(line.format(number, number - 1) for number in range(1500, 0, -1))
+    write_package(tmp_path, a=f"{chain}\nclass A0: pass\nclass B:\n    b: A1500\n")
+
+    assert [each.message for each in problems_of(tmp_path)] == ["a chain of declarations is too long"]
 
 
 def test_every_error_says_what_to_do(tmp_path):

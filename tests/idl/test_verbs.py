@@ -38,6 +38,19 @@ def test_a_file_written_by_hand_is_not_overwritten(tmp_path):
     assert not (tmp_path / "pack").exists()
 
 
+def test_files_of_people_and_of_other_packages_stay(tmp_path):
+    """Whatever they are: JSON in one line, or the output of another package in a folder of its own."""
+    write_package(tmp_path / "idl", a="class A(idl.Resource): pass\n")
+    (tmp_path / "pack/more").mkdir(parents=True)
+    (tmp_path / "pack/settings.json").write_text("{}")
+    for name, text in (("schema.json", "{}"), ("stub.py", "# Made by `holdfast idl compile` from the package b.\n")):
+        (tmp_path / "pack/more" / name).write_text(text)
+    before = {each for each in (tmp_path / "pack").rglob("*") if each.is_file()}
+    compile_(tmp_path)
+
+    assert {each for each in (tmp_path / "pack").rglob("*") if each.is_file()} >= before
+
+
 def test_changes_that_break_users_need_a_major_version(tmp_path):
     """A new required input, a removed field, a narrowed restriction."""
     write_package(tmp_path / "idl", a="class A(idl.Resource):\n    a: int\n    b: str\n")
