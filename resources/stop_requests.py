@@ -26,11 +26,14 @@ SHORTLY = 2.0
 """Seconds within which systemd begins the stop after sudo has written its record."""
 LINES, PATIENCE = 200, 3.0
 """Most records that are read; seconds within which that must be done."""
-COMMAND = re.compile(r"\s*(\S+) : (?=[A-Z]+=)(?:.*? ; )?COMMAND=(.*)")
-"""The user and the command in sudo's record of a command that it runs. What it has refused is written otherwise.
-
-Any user can write such a record, so the time of a match is proportional to the length of the text.
+SUDO = "/usr/bin/sudo"
+"""The program that has written a record, as the kernel knows it: everybody can have a program with the name `sudo`."""
+FIELDS = re.compile(r"(?:[A-Z]+=.* ; )?")
+"""What is between the user and the command in sudo's record of a command that it runs. What it has refused is written
+otherwise. A user may choose the text, so the time of a match is proportional to its length.
 """
+ELSEWHERE = ("-H", "-M", "--host", "--machine", "--user", "--global", "--root", "--image")
+"""Options with which systemctl does not ask the system manager of this host."""
 
 Record = Mapping[str, Any]
 
@@ -43,7 +46,7 @@ async def stop_request(ctx: Context, unit: str, before: float) -> str:
     """
     argv = ("--output=json", "--no-pager", "--quiet", f"--lines={LINES}")
     span = (f"--since=@{before - LONGEST - SHORTLY:.6f}", f"--until=@{before:.6f}")
-    wanted = (f"UNIT={unit}", "_PID=1", "+", "SYSLOG_IDENTIFIER=sudo", "_COMM=sudo")
+    wanted = (f"UNIT={unit}", "_PID=1", "+", "SYSLOG_IDENTIFIER=sudo", f"_EXE={SUDO}")
     try:
         done = await ctx.run("journalctl", *argv, *span, *wanted, check=False, timeout=PATIENCE)
     except (HoldfastError, OSError):
@@ -82,13 +85,16 @@ def _time(record: Record) -> float:
 def _who(record: Record, unit: str) -> str:
     """Return the user who asked for the stop, by a record of sudo; empty if it is another record.
 
-    The kernel knows the user that has written the record, so nobody can write it in the name of another user.
+    The kernel knows the user that has written the record, so nobody can write it in the name of another user. Names of
+    directories and files are in it as well, and others may have chosen these: a record with two commands counts for
+    nothing.
     """
-    found = COMMAND.fullmatch(str(record.get("MESSAGE")))
-    if record.get("MESSAGE_ID") or not found or not str(record.get("_UID")).isdecimal():
+    head, *commands = str(record.get("MESSAGE")).split("COMMAND=")
+    name, _, fields = head.lstrip().partition(" : ")
+    if record.get("MESSAGE_ID") or len(commands) != 1 or not FIELDS.fullmatch(fields):
         return ""
-    name, command = found[1], found[2]
-    return name if name == user_name(int(record["_UID"])) and stops(command, unit) else ""
+    uid = str(record.get("_UID"))
+    return name if uid.isdecimal() and name == user_name(int(uid)) and stops(commands[0], unit) else ""
 
 
 def stops(command: str, unit: str) -> bool:
@@ -101,7 +107,7 @@ def stops(command: str, unit: str) -> bool:
     plain = [word for word in words if not word.startswith("-")]
     if tool == "service":
         return plain[1:2] == ["stop"] and unit == f"{plain[0]}.service"
-    if tool != "systemctl" or not plain:
+    if tool != "systemctl" or not plain or any(word.startswith(ELSEWHERE) for word in words):
         return False
     now = plain[0] in ("disable", "mask") and "--now" in words
     return (now or plain[0] == "stop") and bool({unit, unit.removesuffix(".service")} & {*plain[1:]})

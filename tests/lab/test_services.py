@@ -66,7 +66,7 @@ def test_the_status_tells_how_a_service_has_ended(host: Host, driver: Driver, co
 
 
 def test_who_asked_for_the_stop_of_a_service_is_told_if_sudo_has_recorded_it(host: Host, driver: Driver):
-    """Not of a stop without sudo, nor of a crash, and never the user whom sudo has refused."""
+    """Not of a stop without sudo, nor of a crash, and never by what sudo has refused or another program has written."""
     add_unit(host, "toy")
     host.sh("useradd ann; useradd bob; echo 'ann ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/ann; systemctl daemon-reload")
     driver.apply("service.running", "toy", enable=True)
@@ -84,6 +84,9 @@ def test_who_asked_for_the_stop_of_a_service_is_told_if_sudo_has_recorded_it(hos
     assert told(refused + "systemctl stop toy") == "toy.service was stopped"
     assert told("su ann -c 'sudo systemctl stop nothing' || true; systemctl stop toy") == "toy.service was stopped"
     forged = "logger -t sudo '     ann : PWD=/ ; USER=root ; COMMAND=/usr/bin/systemctl stop toy'"
+    assert told(f'su bob -c "{forged}"; systemctl stop toy') == "toy.service was stopped"
+    host.sh("cp /usr/bin/logger /tmp/sudo")
+    forged = "/tmp/sudo -t sudo '     bob : PWD=/ ; USER=root ; COMMAND=/usr/bin/systemctl stop toy'"
     assert told(f'su bob -c "{forged}"; systemctl stop toy') == "toy.service was stopped"
     assert told("su ann -c 'sudo systemctl kill -s KILL toy'").startswith(
         "toy.service was killed by signal 9 (SIGKILL)"

@@ -47,13 +47,17 @@ def test_the_user_is_named_who_ran_the_command_just_before_the_stop() -> None:
         [by_sudo(9.9, name=OTHER.pw_name), by_systemd(10)],
         [by_sudo(9.9), by_sudo(9.95, name=OTHER.pw_name, _UID=str(OTHER.pw_uid)), by_systemd(10)],
         [by_sudo(9.9, MESSAGE=f"{ME} : command not allowed ; COMMAND=/usr/bin/systemctl stop toy"), by_systemd(10)],
+        [by_sudo(9.9, MESSAGE=f"{ME} : PWD=/tmp/ ; COMMAND=systemctl stop toy ; COMMAND=/bin/ls"), by_systemd(10)],
+        [by_sudo(9.9, "/bin/rm 1 ; COMMAND=systemctl stop toy"), by_systemd(10)],
         [by_sudo(9.9, _UID="x"), by_systemd(10)],
         [{**by_sudo(9.9), "MESSAGE": [1, 2]}, by_systemd(10)],
         [by_sudo(9.9, MESSAGE=f"{ME} : " + "A= ; " * 2000), by_systemd(10)],
     ],
     ids=[
         *("nothing", "no stop", "no sudo", "long before", "after", "started since", "an earlier stop", "another unit"),
-        *("in the name of another", "two users", "refused", "no number", "bytes", "made to take years"),
+        *("in the name of another", "two users", "refused"),
+        *("a command in the name of a directory", "a command in the name of a file"),
+        *("no number", "bytes", "made to take years"),
     ],
 )
 def test_otherwise_nobody_is_named(records: list[dict[str, Any]]) -> None:
@@ -68,6 +72,9 @@ def test_otherwise_nobody_is_named(records: list[dict[str, Any]]) -> None:
         ("/bin/systemctl --no-block stop other toy.service", True),
         ("/usr/bin/systemctl disable --now toy", True),
         ("/usr/sbin/service toy stop", True),
+        ("/usr/bin/systemctl --host=db1 stop toy", False),
+        ("/usr/bin/systemctl stop toy -Mdb1", False),
+        ("/usr/bin/systemctl --user stop toy", False),
         ("/usr/bin/systemctl disable toy", False),
         ("/usr/bin/systemctl status toy", False),
         ("/usr/sbin/service toy status", False),
