@@ -42,8 +42,6 @@ class FanotifyWatches(KernelWatches):
     def __init__(self, opened: Callable[[int], None], closing: Callable[[int], None]) -> None:
         super().__init__(opened, closing)
         self._group: FanotifyGroup | None = None
-        self._others: set[int] = set()
-        """Devices with file systems of other types, which are not asked for their type again."""
         self._stale: set[Hashable] = set()
         """Keys of directories whose mark was not removed."""
 
@@ -52,7 +50,8 @@ class FanotifyWatches(KernelWatches):
         try:
             group = self._group or self._open()
             with opened(path, follow=follow) as directory:
-                self._demand_fit(directory)
+                if type_of(directory) not in WATCHED:
+                    raise Unfit
                 key = key_of(directory)
                 group.mark(directory, mask)
         except OSError as error:
@@ -67,14 +66,6 @@ class FanotifyWatches(KernelWatches):
         self._group = FanotifyGroup(processes=False)
         self.opened(self._group.fd)
         return self._group
-
-    def _demand_fit(self, directory: int) -> None:
-        """Raise `Unfit` for a directory on a file system of another type."""
-        device = os.fstat(directory).st_dev
-        if device not in self._others and type_of(directory) not in WATCHED:
-            self._others.add(device)
-        if device in self._others:
-            raise Unfit
 
     def remove(self, key: Hashable, path: str) -> bool:
         """Remove a mark, if the path still leads to its directory; return whether it does."""

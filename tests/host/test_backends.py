@@ -209,6 +209,21 @@ async def test_inotify_watches_on_an_overlay(watcher: PathWatcher, tmp_path: Pat
         assert watcher.kernel_watches == 0
 
 
+@only_fanotify
+async def test_a_device_number_that_is_used_again_says_nothing_of_the_file_system(
+    watcher: PathWatcher, tmp_path: Path
+) -> None:
+    """The kernel gives the number of one that is unmounted to the next."""
+    place, devices = tmp_path / "place", []
+    place.mkdir()
+    for kind, backend in (("ramfs", "Inotify"), ("tmpfs", "Fanotify")):
+        with mounted(place, "-t", kind, "none"):
+            listener = Listener(watcher, place / "f")
+            devices.append(place.stat().st_dev)
+            assert backend_of(watcher, place) == backend, devices
+            listener.subscription.close()
+
+
 # -- refusals --------------------------------------------------------------------------------------------------
 
 
