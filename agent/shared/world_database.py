@@ -67,14 +67,15 @@ class WorldDatabase:
 
     async def records(self) -> WorldRecords:
         """Return the records. Raises `Unavailable`, and what `open_local` raises."""
-        if not self.remote:
-            async with self._opening:
-                self._local = self._local or await self._open_local()
-            return self._local
-        await self._tried.wait()
-        if self._shared is None:
-            raise Unavailable(self.trouble or "the agent stops")
-        return self._shared
+        while self.remote:  # other settings may come meanwhile
+            if self._shared is not None:
+                return self._shared
+            if self._tried.is_set():
+                raise Unavailable(self.trouble or "etcd is not connected")
+            await self._tried.wait()
+        async with self._opening:
+            self._local = self._local or await self._open_local()
+        return self._local
 
     async def use(self, settings: EtcdSettings, host: str, describe: Describe | None = None) -> None:
         """Apply settings, and the name of this host. Does not wait for etcd.

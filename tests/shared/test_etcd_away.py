@@ -64,6 +64,20 @@ async def test_an_etcd_that_hangs_at_the_start_holds_calls_for_a_moment_only(mak
         assert "etcd has not answered yet" in host.trouble
 
 
+async def test_a_call_that_waits_for_etcd_follows_other_settings(make, etcd, prefix):
+    """To another cluster, and to the database of the host."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        silent = f"127.0.0.1:{server.getsockname()[1]}"
+        for endpoints in (etcd.endpoints, ()):
+            host = await make(f"web{len(endpoints)}").share(*endpoints, prefix=prefix)
+            await host.world.set_string("x", "1")
+            await host.share(silent, prefix=prefix)
+            waiting = asyncio.create_task(host.world.string("x"))
+            await asyncio.sleep(0)
+            await host.share(*endpoints, prefix=prefix)
+            assert await waiting == "1"
+
+
 async def test_a_connection_that_is_lost_leaves_what_was_last_seen(make, etcd, prefix):
     """It can be read, not changed; when the connection is back, a watch reports what has changed meanwhile."""
     async with BrokenLine(etcd.members[0].port) as line:
