@@ -1,4 +1,4 @@
-"""KernelWatches of directories by fanotify: a group for the paths of resources.
+"""Watches of directories by fanotify: a group for the paths of resources.
 
 An event names the directory by the id of its file system and a handle. `add` opens the directory, makes the same key
 from it and marks it through the same descriptor. So the key is that of the marked directory, even if another one takes

@@ -1,4 +1,4 @@
-"""KernelWatches of directories by inotify: the process's one inotify descriptor for the paths of resources.
+"""Watches of directories by inotify: the process's one inotify descriptor for the paths of resources.
 
 asyncinotify makes the descriptor and its watches.
 """

@@ -1,4 +1,4 @@
-"""KernelWatches of directories by the kernel: what its two backends, `inotify` and `fanotify_watches`, have in common.
+"""Watches of directories by the kernel: what its two backends, `inotify` and `fanotify_watches`, have in common.
 
 Both report the same events by the same numbers.
 """
@@ -36,7 +36,7 @@ is an overflow of the kernel's queue."""
 
 
 class KernelWatches(ABC):
-    """KernelWatches of one backend. Its descriptor is opened for the first watch, and closed by `close`.
+    """The watches of one backend. Its descriptor is opened for the first watch, and closed by `close`.
 
     `opened` and `closing` are called with the descriptor, so that the event loop can start and stop listening to it.
     """

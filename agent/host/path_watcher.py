@@ -1,8 +1,8 @@
 """Events of paths: one descriptor for all resources, in the event loop, without a thread and without a delay.
 
 One kernel watch serves all files of a directory. A file that is replaced by a rename stays watched. Parents may be
-missing, moved away, replaced, or links; they are followed (`path_tree.py`). The kernel watches by
-inotify or by fanotify (`backends.py`).
+missing, moved away, replaced, or links; they are followed (`path_tree.py`). The kernel watches by inotify or by
+fanotify (`backends.py`).
 
 When the kernel's queue overflows, everything is checked again and every watcher gets an event. If the kernel refuses a
 watch (its limits are reached, the directory may not be read), the entries of that directory are compared every second,
