@@ -63,6 +63,8 @@ class Recorder:
         """Resource that would be repaired (noop, pause) -> hash of the difference in its last record."""
         self._identities: dict[str, str] = {}
         """Name of a resource in the records -> its identity, if that differs: secrets are masked, texts readable."""
+        self._right: set[str] | None = set() if operator is None else None
+        """Resources that were as declared before it was known what an earlier agent has left; None afterwards."""
         self._pass = ""
         """ID of the present pass."""
         self._news = False
@@ -138,6 +140,13 @@ class Recorder:
         for name in await self.state.resume(driver):
             if failure := await last_failure(name, driver):
                 self._failures.setdefault(name, failure)
+        right, self._right = self._right or set(), None
+        for name in {*self.state.wrong, *self._failures}:
+            if self._identities.get(name, name) in right:
+                self.state.forget([name])
+                self._failures.pop(name, None)
+        if not self._swapped:
+            self._forget_undeclared()  # a pass has ended, and has not known of these
 
     def _tell_lost(self, number: int) -> None:
         """Record that records are missing; this one waits as state does, so that it is not lost."""
@@ -154,6 +163,11 @@ class Recorder:
     # -- outcomes ----------------------------------------------------------------------------------------------
 
     def _ran(self, outcome: Outcome) -> None:
+        if self._right is not None:
+            if outcome.result is not True:
+                self._right.discard(outcome.identity)
+            elif not outcome.listener:
+                self._right.add(outcome.identity)
         if self._is_quiet(outcome):
             return
         by = self._asker(outcome.identity) if outcome.cause == "command" else self._operator

@@ -93,6 +93,20 @@ async def test_a_restarted_agent_removes_what_an_earlier_one_has_left(desk: Desk
     assert await api.get_all(Condition) == []
 
 
+@pytest.mark.parametrize("declared", [True, False], ids=["declared", "no longer declared"])
+async def test_a_status_ends_if_the_first_pass_ends_before_the_database_is_read(desk: Desk, *, declared: bool) -> None:
+    """A small configuration is quicker than the disk."""
+    await desk.written(failure(), failure("file.managed[y]"))
+    desk.recorder = desk.new_recorder()
+    desk.declared = {FILE, "file.managed[y]"} if declared else {"file.managed[y]"}
+    desk.recorder.swapped(Path("/srv/states"), {})
+    outcomes = [outcome(changes={})] if declared else []
+    events = [desk.ran(each) for each in (*outcomes, failure("file.managed[y]"))]
+    api = await desk.written(PassStarted(1, "start"), *events, PassEnded(PassRecord(1, "start", 0.0)))
+
+    assert [each.id for each in await api.get_all(ResourceStatus)] == ["file.managed[y]"]
+
+
 async def restarted(desk: Desk) -> None:
     """Let a new recorder continue, as after a restart of the agent."""
     desk.recorder = desk.new_recorder()
