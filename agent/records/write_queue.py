@@ -186,13 +186,14 @@ class WriteQueue:
                     lost, self._lost = self._lost, 0
                     self._tell_lost(lost)
                     await self._write_all()
-                    self._health.clear(LOST)
             except NorthboundError:  # health says why
                 return False
             if self._untrimmed >= MANY:
                 self._untrimmed = 0
                 await self._blocking(trim)
             self._records.tell_written()
+            if not self._lost:
+                self._health.clear(LOST)
             return True
 
     async def _open(self) -> None:

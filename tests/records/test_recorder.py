@@ -353,6 +353,27 @@ async def test_records_wait_while_the_database_cannot_be_written(desk: Desk, mon
     assert note.text.startswith("15 records")
 
 
+async def test_the_report_of_lost_records_ends_also_if_their_note_has_to_wait(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk fails again just when the note is written."""
+    monkeypatch.setattr(write_queue, "ROOM", 2 * (write_queue.EACH + 100))
+    commit, works = desk.records.driver.commit, iter((False, True, False))
+
+    async def flaky(writes: DbTransaction) -> int:
+        if not next(works, True):
+            raise Unavailable("the disk is full")
+        return await commit(writes)
+
+    monkeypatch.setattr(desk.records.driver, "commit", flaky)
+    for number in range(9):
+        desk.recorder.tell(module.Ran(1, outcome(comment=str(number))))
+    assert [await desk.recorder.queue.flush() for _ in range(3)] == [False, False, True]
+
+    assert not desk.health.conditions
+    assert len(await (await desk.records.api()).page(Note)) == 1
+
+
 async def test_the_task_writes_within_the_delay(desk: Desk) -> None:
     """Without a question or an end of the agent."""
     running = asyncio.create_task(desk.recorder.run())
