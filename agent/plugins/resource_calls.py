@@ -16,7 +16,7 @@ from holdfast.agent.plugins.messages import message
 from holdfast.agent.plugins.payloads import InvalidPayload, Payloads
 from holdfast.agent.plugins.schema import Schema, outputs, remote_of
 from holdfast.agent.plugins.stub import Found, Key, Operations, Partial, plain
-from holdfast.agent.plugins.values import UNKNOWN, Violation
+from holdfast.agent.plugins.values import UNKNOWN, Violation, has_unknown
 from holdfast.resources.errors import Permanent
 
 
@@ -36,7 +36,7 @@ class ResourceCalls:
             before = self.payloads.inputs(kind, request.old_inputs) if request.old_inputs else {}
             values["name"] = before.get("name") or f"{kind.name.rpartition('.')[2]}-{secrets.token_hex(4)}"
         found: Sequence[Violation] = ()
-        if UNKNOWN not in values.values():
+        if not has_unknown(values):
             found = await operations.check(construct(operations.struct, values))
         return message["CheckResponse"](inputs=self.payloads.pack_inputs(kind, values), violations=encoded(found))
 

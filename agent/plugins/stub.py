@@ -80,7 +80,7 @@ class Operations(Generic[V]):
     """The generated dataclass."""
 
     async def check(self, inputs: V) -> Sequence[Violation]:
-        """Return what is wrong with inputs that satisfy the schema; by default nothing."""
+        """Return what is wrong with inputs that satisfy the schema and are all known; by default nothing."""
         return ()
 
     async def diff(self, found: Found[V], inputs: V) -> Sequence[str]:

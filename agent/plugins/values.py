@@ -49,6 +49,14 @@ def revealed(value: Any) -> Any:
     return value.value if isinstance(value, Secret) else value
 
 
+def has_unknown(value: Any) -> bool:
+    """Return whether a value is known later, or has a part that is."""
+    value = revealed(value)
+    if isinstance(value, Mapping):
+        return any(map(has_unknown, value.values()))
+    return any(map(has_unknown, value)) if isinstance(value, list) else value is UNKNOWN
+
+
 class TextForm(NamedTuple):
     """How the values of a type are written as text."""
 

@@ -63,12 +63,13 @@ async def test_violations_of_the_schema_and_of_the_author_have_codes_and_paths(c
     assert caller.notes.calls == ["check"]
 
 
-async def test_unknown_inputs_are_accepted_without_the_authors_check(caller):
+@pytest.mark.parametrize("unknown", [{"owner": UNKNOWN}, {"lines": [{"text": UNKNOWN}]}], ids=["whole", "a part"])
+async def test_unknown_inputs_are_accepted_without_the_authors_check(caller, unknown):
     """They are known when the resource is created."""
-    answer = await caller("Check", inputs={"name": "web", "owner": UNKNOWN})
+    answer = await caller("Check", inputs={**WEB, **unknown})
 
     assert not answer.violations
-    assert caller.payloads.inputs(NOTE, answer.inputs)["owner"] is UNKNOWN
+    assert caller.payloads.inputs(NOTE, answer.inputs) == {**WEB, **unknown}
     assert caller.notes.calls == []
 
 
