@@ -112,7 +112,7 @@ class WorldDatabase:
         """Stay connected until cancelled."""
         tries = 0
         while True:
-            slow = asyncio.get_running_loop().call_later(START, self._failed, "etcd has not answered yet")
+            slow = asyncio.get_running_loop().call_later(START, self._slow)
             try:
                 session = (await self._blocking(_load))(settings, host, describe, self._follow, self._health)
                 async with session as self._shared:
@@ -134,6 +134,10 @@ class WorldDatabase:
         self._tell(trouble)
         if not trouble:
             self._move()
+
+    def _slow(self) -> None:
+        """Note that a try to connect takes long; what was wrong with the one before is known better."""
+        self._failed(self.trouble or "etcd has not answered yet")
 
     def _failed(self, trouble: str) -> None:
         self._tell(trouble)

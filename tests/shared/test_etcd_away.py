@@ -64,6 +64,21 @@ async def test_an_etcd_that_hangs_at_the_start_holds_calls_for_a_moment_only(mak
         assert "etcd has not answered yet" in host.trouble
 
 
+async def test_a_reason_that_is_known_stays_while_the_next_try_lasts(make, etcd, prefix, monkeypatch):
+    """Health would change its mind with each try otherwise."""
+    monkeypatch.setattr(world_database, "START", 0.0)
+    monkeypatch.setattr(world_database, "RETRIES", (0.0,))
+    host, told = make("web1"), []
+    monkeypatch.setattr(host.health, "set", lambda _code, text, *_: (told.append(text), host.health.listen()))
+    async with BrokenLine(etcd.members[0].port) as line:
+        line.up = False
+        await host.share(f"127.0.0.1:{line.port}", prefix=prefix)
+        await host.until(lambda: sum("cannot reach etcd" in text for text in told) > 3)
+
+    first = next(at for at, text in enumerate(told) if "cannot reach etcd" in text)
+    assert not [text for text in told[first:] if "has not answered yet" in text]
+
+
 async def test_a_call_that_waits_for_etcd_follows_other_settings(make, etcd, prefix):
     """To another cluster, and to the database of the host."""
     with socket.create_server(("127.0.0.1", 0)) as server:
