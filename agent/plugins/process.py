@@ -75,7 +75,7 @@ class PluginProcess:
         self.ended.add_done_callback(lambda _: task.done())  # refers to the task, which would be collected otherwise
 
     async def _wait(self) -> str:
-        """Return how the process has ended; what it has started, and left, is ended as well."""
+        """Return how the process has ended; what it has left in its process group is ended as well."""
         loop, over = asyncio.get_running_loop(), asyncio.Event()
         descriptor = os.pidfd_open(self.pid)
         try:
@@ -98,7 +98,7 @@ class PluginProcess:
             self._process.stdin.close()
 
     async def stop(self) -> None:
-        """End the process and all processes that it has started, and remove its directory."""
+        """End the process and those of its process group, and remove its directory."""
         await self.client.close()
         if not self.ended.done():
             _signal(self.pid, signal.SIGTERM)
@@ -143,7 +143,8 @@ def _owner(wanted: Launch) -> pwd.struct_passwd:
 
 def _home(below: Path, name: str, owner: pwd.struct_passwd) -> Path:
     """Create the directory of one start, which only the user of the plugin can enter."""
-    below.mkdir(mode=0o711, parents=True, exist_ok=True)
+    below.mkdir(parents=True, exist_ok=True)
+    below.chmod(0o711)  # whatever the umask: a plugin with a user of its own passes through
     home = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=below))  # mode 0700
     if owner.pw_uid != os.geteuid():
         os.chown(home, owner.pw_uid, owner.pw_gid)

@@ -221,10 +221,15 @@ async def test_another_process_that_listens_is_noticed(tmp_path, log):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
 async def test_a_plugin_runs_as_its_user(tmp_path, log):
     """It has no rights of the agent, and its limits."""
-    with pytest.raises(Permanent) as error:
-        await started(["sh", "-c", "echo $(id -u) $(id -g) $(id -G) $(umask)"], tmp_path, log, user="nobody")
+    umask = os.umask(0o077)
+    try:
+        with pytest.raises(Permanent) as error:
+            await started(["sh", "-c", "echo $(id -u) $(id -g) $(id -G) $(umask)"], tmp_path, log, user="nobody")
+    finally:
+        os.umask(umask)
 
     assert "65534 65534 65534 0077" in str(error.value)
+    assert stat.S_IMODE((tmp_path / "plugins").stat().st_mode) == 0o711
 
 
 async def test_another_schema_is_refused_with_what_to_do(plugin):
