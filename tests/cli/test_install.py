@@ -87,14 +87,14 @@ def test_completion_and_manual_page_are_installed(root):
 def test_a_page_of_an_older_version_is_renewed(root, monkeypatch):
     """A page that was not edited is replaced."""
     older = [
-        page._replace(text=lambda page=page: f"{page.text()}{page.comment} of an older version\n") for page in PAGES
+        page._replace(text=lambda page=page: f"{page.text()}{page.comment} left by version 0.0.1\n") for page in PAGES
     ]
     monkeypatch.setattr(installer, "PAGES", older)
     list(install(root, start=False))
     monkeypatch.undo()
     list(install(root, start=False))
 
-    assert [page.path for page in PAGES if "of an older version" in (root / page.path).read_text()] == []
+    assert [page.path for page in PAGES if "left by version 0.0.1" in (root / page.path).read_text()] == []
 
 
 @pytest.mark.parametrize("edit", [b"mine\n", b"\xff\xfe", None], ids=["text", "not text", "an edit"])
