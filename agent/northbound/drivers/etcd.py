@@ -164,7 +164,7 @@ class EtcdDriver(Driver):
         tries, armed = 0, False
         while not self._closing.is_set():
             try:
-                async for batch in self._stream(after, tables):
+                async for batch in self._stream(after):
                     tries = 0
                     self._tell("")
                     if batch.changes or batch.revision > after or not armed:
@@ -245,13 +245,12 @@ class EtcdDriver(Driver):
             self.trouble = trouble
             self.listen()
 
-    async def _stream(self, after: int, tables: Sequence[str] | None) -> AsyncIterator[WatchBatch]:
-        """Yield the batches of one stream of etcd, which may be of more tables than these.
+    async def _stream(self, after: int) -> AsyncIterator[WatchBatch]:
+        """Yield the batches of one stream of etcd, of all tables: a consumer learns their revisions, too.
 
         Raises `Compacted`, `Rejected` and `Unavailable`.
         """
-        ranges = [self._range(table) for table in tables] if tables else [self._range(None)]
-        start, end = min(start for start, _ in ranges), max(end for _, end in ranges)
+        start, end = self._range(None)
         create = message["WatchCreateRequest"](
             key=start, range_end=end, start_revision=after + 1, progress_notify=True, fragment=True
         )
