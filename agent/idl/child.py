@@ -1,6 +1,6 @@
 """The process that evaluates sources: reads code from its input, confines itself, executes, and writes an answer.
 
-The answer is JSON; whoever reads it must not trust it. Code comes from the parent alone (`executable.py`).
+The answer is JSON, which the parent does not trust. Code comes from the parent alone (`executable.py`).
 """
 
 from __future__ import annotations

@@ -14,12 +14,10 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")  # else gRPC writes t
 import grpc
 from grpc import aio
 
-from holdfast.agent.plugins.messages import METHODS, NEWEST, OLDEST, SECRET, message
+from holdfast.agent.plugins.messages import LARGEST, METHODS, NEWEST, OLDEST, SECRET, message
 from holdfast.agent.plugins.schema import Schema
 from holdfast.resources.errors import Permanent, Temporary
 
-LARGEST = 64 << 20
-"""Greatest size of a message, in bytes."""
 CALL = 30.0
 """Seconds that a call without a time of its own may take."""
 

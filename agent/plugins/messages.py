@@ -15,6 +15,11 @@ OLDEST, NEWEST = 1, 1
 """Versions of the protocol that this code speaks."""
 PACKAGE = "holdfast.plugin.v1"
 SECRET = "holdfast-secret"  # noqa: S105 - the name of the metadata
+SECRET_VARIABLE = "HOLDFAST_PLUGIN_SECRET"  # noqa: S105 - the name of a variable
+READY = "holdfast-plugin ready"
+"""What a plugin writes to its standard output once it listens."""
+LARGEST = 64 << 20
+"""Greatest size of a message, in bytes."""
 MESSAGE = re.compile(r"^message (\w+) \{(.*?)\}", re.MULTILINE | re.DOTALL)
 FIELD = re.compile(r"(repeated )?(\w+) (\w+) = (\d+);")
 METHOD = re.compile(r"rpc (\w+)\((\w+)\) returns \((stream )?(\w+)\);")

@@ -22,11 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent.plugins.client import Client, listener
+from holdfast.agent.plugins.messages import READY, SECRET_VARIABLE
 from holdfast.resources.context import PATH
 from holdfast.resources.errors import Permanent, Temporary
 
-READY = b"holdfast-plugin ready"
-SECRET_VARIABLE = "HOLDFAST_PLUGIN_SECRET"  # noqa: S105 - the name of a variable
 START = 10.0
 """Seconds within which a plugin has to listen."""
 GRACE = 5.0
@@ -181,7 +180,7 @@ def _spawn(wanted: Launch, owner: pwd.struct_passwd, path: str, secret: str) -> 
 
 
 async def _ready(plugin: PluginProcess, output: asyncio.StreamReader, path: str, owner: pwd.struct_passwd) -> None:
-    """Wait until the plugin listens, and check that nobody else does."""
+    """Wait until the plugin listens, and check that no other process does."""
     name = plugin.launch.name
     try:
         async with asyncio.timeout(START):
@@ -192,8 +191,8 @@ async def _ready(plugin: PluginProcess, output: asyncio.StreamReader, path: str,
         line = b"a very long line"
     if not line:
         raise Temporary(f"plugin {name}: it {await plugin.ended} before it listened")
-    if line.strip() != READY:
-        raise Permanent(f"plugin {name}: it wrote {line[:80]!r}, not {READY.decode()!r}: it is no plugin of holdfast")
+    if line.strip() != READY.encode():
+        raise Permanent(f"plugin {name}: it wrote {line[:80]!r}, not {READY!r}: it is no plugin of holdfast")
     try:
         pid, uid = await asyncio.to_thread(listener, path)
         group = os.getpgid(pid)

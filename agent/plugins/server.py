@@ -23,15 +23,20 @@ import grpc
 from grpc import aio
 
 from holdfast.agent.plugins.failures import log_failure
-from holdfast.agent.plugins.messages import METHODS, PACKAGE, SECRET, Method, message
+from holdfast.agent.plugins.messages import (
+    LARGEST,
+    METHODS,
+    PACKAGE,
+    READY,
+    SECRET,
+    SECRET_VARIABLE,
+    Method,
+    message,
+)
 from holdfast.agent.plugins.servicer import Servicer
 from holdfast.agent.plugins.stub import Configure, Operations
 from holdfast.resources.errors import HoldfastError
 
-READY = "holdfast-plugin ready"
-SECRET_VARIABLE = "HOLDFAST_PLUGIN_SECRET"  # noqa: S105 - the name of a variable
-LARGEST = 64 << 20
-"""Greatest size of a message, in bytes."""
 GRACE = 5.0
 """Seconds that calls have to end when the process is to end."""
 

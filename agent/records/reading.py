@@ -89,7 +89,7 @@ class RecordReader:
         return [] if found == ["ok"] else found
 
     def _opened(self) -> sqlite3.Connection:
-        """Connect. Without its log, the file on a read-only file system is read as one that nobody writes."""
+        """Connect. A file without its log on a read-only file system is opened as immutable."""
         try:
             return self._connected("mode=ro")
         except sqlite3.OperationalError as error:
