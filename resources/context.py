@@ -18,6 +18,7 @@ from holdfast.resources.effects import Effect
 from holdfast.resources.errors import DeclarationError
 from holdfast.resources.logger import Logger
 from holdfast.resources.paths import Place
+from holdfast.resources.plugin import Plugin
 from holdfast.resources.replaced import ReplacedFile
 from holdfast.resources.world import World
 
@@ -370,6 +371,10 @@ class Context(Services, Protocol):
         `tool` is the provider's name, and given only for interfaces with `chosen_by_name`. Raises `Permanent` if no
         provider fits; the error names each provider and why it was refused.
         """
+        ...
+
+    def plugin(self, package: str) -> Plugin:
+        """Return the plugin that provides a package. Raises `Permanent` if the settings name none."""
         ...
 
     def send(self, **values: Any) -> None:

@@ -42,6 +42,7 @@ from holdfast.resources.context import UNASSIGNED, Assignment, Completed, I, Rep
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.paths import Place
+from holdfast.resources.plugin import Plugin
 from holdfast.resources.secrets import Redactor
 from holdfast.resources.watches import idle
 
@@ -125,6 +126,7 @@ class FakeContext:
     """Command line -> its output, a mapping of `Completed`'s fields, or a callable that returns either."""
     sources: Mapping[str, Any] = field(default_factory=dict)
     interfaces: Mapping[str, Any] = field(default_factory=dict)
+    plugins: Mapping[str, Plugin] = field(default_factory=dict)
     managed: Collection[str] = ()
     assignment: Assignment = UNASSIGNED
     report: Report = field(default_factory=Report)
@@ -246,6 +248,12 @@ class FakeContext:
             raise Permanent(f"cannot bind {name}: the test has no such interface")
         found: I = self.interfaces[name]
         return found
+
+    def plugin(self, package: str) -> Plugin:
+        """Return the plugin given for a package. Raises `Permanent` if there is none."""
+        if package not in self.plugins:
+            raise Permanent(f"there is no plugin for {package}: the test has none")
+        return self.plugins[package]
 
     def watch_path(self, *paths: str, recursive: bool = False) -> AsyncIterator[None]:
         """Record the paths in `watched`; return a watch that reports no events."""

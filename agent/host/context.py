@@ -23,6 +23,7 @@ from holdfast.resources.context import UNASSIGNED, Completed, I, Report
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.logger import Logger
 from holdfast.resources.paths import Place
+from holdfast.resources.plugin import Plugin
 from holdfast.resources.secrets import Redactor
 from holdfast.resources.world import World
 from holdfast.states.source.hostfiles import absolute
@@ -83,6 +84,10 @@ class ContextHost(Protocol):
     @property
     def interfaces(self) -> Interfaces:
         """The virtual modules of this host."""
+        ...
+
+    def plugin(self, package: str) -> Plugin:
+        """Return the plugin that provides a package; raises `Permanent` if there is none."""
         ...
 
     def bus(self) -> Bus:
@@ -285,6 +290,10 @@ class HostContext:
     def interface(self, interface: type[I], tool: str | None = None) -> I:
         """Return the functions of a virtual module on this host: see the protocol."""
         return self._host.interfaces.get(interface, tool, identity=self.identity)
+
+    def plugin(self, package: str) -> Plugin:
+        """Return the plugin that provides a package: see the protocol."""
+        return self._host.plugin(package)
 
     def bus(self) -> Bus:
         """Return the system's D-Bus, for providers."""

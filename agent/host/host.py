@@ -23,6 +23,8 @@ from holdfast.agent.host.source_store import SourceStore
 from holdfast.agent.host.sources import Sources
 from holdfast.agent.kept_bounds import KEPT_BOUNDS, KeptBounds
 from holdfast.agent.tasks import Tasks
+from holdfast.resources.errors import Permanent
+from holdfast.resources.plugin import Plugin
 from holdfast.resources.secrets import Redactor
 from holdfast.states.data import Call
 from holdfast.states.source.hostfiles import absolute
@@ -258,6 +260,10 @@ class LocalHost:
             self._bus = SystemBus(self._tasks, self.health, before=self.flushes.done)
         bus: Bus = self._bus
         return bus
+
+    def plugin(self, package: str) -> Plugin:
+        """Return the plugin that provides a package. Raises `Permanent` if the settings name none."""
+        raise Permanent(f"no plugin provides {package}: name one under `plugins` in agent.yaml")
 
     def package_manager(self) -> PkgInterface:
         """Return the functions of `pkg` on this host. Raises `Permanent` if there is no package manager."""

@@ -1,0 +1,50 @@
+"""What kinds that plugins provide use of the agent (`Context.plugin`)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NamedTuple, Protocol
+
+
+class RemoteRecord(NamedTuple):
+    """What the agent remembers about one remote resource, across restarts."""
+
+    id: str
+    """Identifier that the plugin has given to the resource."""
+    state: bytes
+    """State when it was last read or changed, encoded as on the wire, without secrets."""
+    version: int
+    """Version of the form of that state."""
+    revision: str = ""
+    """Revision of the resource; empty if the plugin has none."""
+
+
+class Plugin(Protocol):
+    """One plugin. It is started when it is first needed.
+
+    Requests and responses are messages of the protocol (`agent/plugins/provider.proto`). A method raises `Temporary` if
+    the plugin ends, cannot be started now or does not answer in time, and `Permanent` if it cannot be used at all.
+    """
+
+    async def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
+        """Return the response to a request. `timeout` is in seconds."""
+        ...
+
+    async def read(self, item: Any) -> Any:
+        """Return the result of reading one resource. Items that are asked for together travel in one request."""
+        ...
+
+    def watch(self, token: str, identifier: Callable[[], str]) -> AsyncIterator[None]:
+        """Yield None once changes of the resource are reported, and again when it may have changed.
+
+        `token` is that of its kind. `identifier` returns its present id; empty if it does not exist.
+        """
+        ...
+
+    def remembered(self, token: str, name: str) -> RemoteRecord | None:
+        """Return what is remembered about a resource; None if nothing is. `name` is that of the declaration."""
+        ...
+
+    async def remember(self, token: str, name: str, record: RemoteRecord | None) -> None:
+        """Remember this about a resource, durable on return; None forgets it."""
+        ...
