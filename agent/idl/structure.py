@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from holdfast.agent.idl.build import Builder
 from holdfast.agent.idl.declared import ClassSyntax, ConstantSyntax, FieldSyntax, ModuleSyntax, word_of
-from holdfast.agent.idl.names import kind_name, unknown
+from holdfast.agent.idl.names import GENERATED, kind_name, unknown
 from holdfast.agent.idl.report import Node
 from holdfast.agent.idl.scope import FoundClass
 from holdfast.agent.model.model import ABSENT, Field
@@ -54,6 +54,7 @@ class StructureCheck:
                     self._refuse(module, made.node, "idl-config", told, hint)
             if "tag" in made.options:
                 self._reserved(module, made, fields, {"type"}, "the tag is the member 'type'")
+            self._generated(module, made, family)
             self._wire(module, made, fields)
             self._rules(module, made, fields)
             self._defaults(module, made)
@@ -68,6 +69,14 @@ class StructureCheck:
             told = f"{made.name!r} and {kinds[kind]} have the same name in state files: {kind}"
             self._refuse(module, made.node, "idl-duplicate", told, "rename one, or put it into another folder")
         kinds.setdefault(kind, f"{made.name!r} of {module.name!r}")
+
+    def _generated(self, module: ModuleSyntax, made: ClassSyntax, family: str) -> None:
+        """Refuse a declaration with a name that generated files give to something else."""
+        for end in GENERATED.get(family, ()):
+            other = module.declared.get(made.name + end)
+            if other is not None and not made.name.startswith("_"):
+                told = f"generated files declare {other.name!r} for {made.name!r}"
+                self._refuse(module, other.node, "idl-duplicate", told, "rename one of them")
 
     def _reserved(self, module: ModuleSyntax, made: ClassSyntax, fields: Fields, reserved: Any, why: str) -> None:
         for name, (_, syntax, field) in fields.items():

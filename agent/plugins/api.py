@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.agent.plugins.stub import Configure, Conflict, Found, Key, Operations, Partial, Struct
+from holdfast.agent.plugins.stub import Configure, Conflict, Found, Function, Key, Operations, Partial, Struct
 from holdfast.agent.plugins.values import UNKNOWN, Secret, Violation
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.idl import UNSET, Unset
@@ -31,6 +31,7 @@ __all__ = [
     "UNSET",
     "Conflict",
     "Found",
+    "Function",
     "Key",
     "Operations",
     "Partial",
@@ -44,7 +45,7 @@ __all__ = [
 ]
 
 
-def serve(schema: str, *operations: Operations[Any], configure: Configure | None = None) -> None:
+def serve(schema: str, *operations: Operations[Any] | Function[Any, Any], configure: Configure | None = None) -> None:
     """Serve as a plugin until the agent ends the process.
 
     `schema` is the text of schema.json. `configure` receives the configuration of agent.yaml, before any other call.

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.agent.model.model import KindModel
+from holdfast.agent.model.package import FunctionModel
 from holdfast.agent.plugins.decode import Decoder
 from holdfast.agent.plugins.encode import Encoder
 from holdfast.agent.plugins.schema import Schema, inputs, outputs
@@ -42,6 +43,24 @@ class Payloads:
         record, decoder = self.schema.config, Decoder(self.schema, wire=True, defaults=True)
         fields, rules = (record.fields, record.rules) if record else ((), ())
         return _valid(decoder, decoder.fields(fields, rules, _loaded(data)))
+
+    def arguments(self, function: FunctionModel, data: bytes) -> dict[str, Any]:
+        """Return the arguments of a function, with defaults."""
+        decoder = Decoder(self.schema, wire=True, defaults=True)
+        return _valid(decoder, decoder.fields(function.parameters, function.rules, _loaded(data)))
+
+    def results(self, function: FunctionModel, data: bytes) -> dict[str, Any]:
+        """Return the result of a function."""
+        decoder = Decoder(self.schema, wire=True)
+        return _valid(decoder, decoder.fields(function.results, (), _loaded(data)))
+
+    def pack_arguments(self, function: FunctionModel, values: Mapping[str, Any]) -> bytes:
+        """Return the payload of arguments of a function."""
+        return _dumped(Encoder(self.schema).fields(function.parameters, values))
+
+    def pack_results(self, function: FunctionModel, values: Mapping[str, Any]) -> bytes:
+        """Return the payload of a function's result."""
+        return _dumped(Encoder(self.schema).fields(function.results, values))
 
     def pack_inputs(self, kind: KindModel, values: Mapping[str, Any]) -> bytes:
         """Return the payload of arguments."""

@@ -6,7 +6,7 @@ import functools
 import hashlib
 
 from holdfast.agent.model.model import Field, KindModel, Record, Remote
-from holdfast.agent.model.package import Package, from_json, to_json
+from holdfast.agent.model.package import FunctionModel, Package, from_json, to_json
 
 
 class Schema:
@@ -19,6 +19,9 @@ class Schema:
         }
         self.kinds: dict[str, KindModel] = {each.name: each for module in package.modules for each in module.resources}
         self.resources: dict[str, KindModel] = {remote_of(each).token: each for each in self.kinds.values()}
+        self.functions: dict[str, FunctionModel] = {
+            f"{package.name}:{module.name}:{each.name}": each for module in package.modules for each in module.functions
+        }
 
     @classmethod
     def read(cls, text: str) -> Schema:

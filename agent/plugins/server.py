@@ -34,14 +34,14 @@ from holdfast.agent.plugins.messages import (
     message,
 )
 from holdfast.agent.plugins.servicer import Servicer
-from holdfast.agent.plugins.stub import Configure, Operations
+from holdfast.agent.plugins.stub import Configure, Function, Operations
 from holdfast.resources.errors import HoldfastError
 
 GRACE = 5.0
 """Seconds that calls have to end when the process is to end."""
 
 
-def run(schema: str, operations: Iterable[Operations[Any]], configure: Configure | None) -> None:
+def run(schema: str, operations: Iterable[Operations[Any] | Function[Any, Any]], configure: Configure | None) -> None:
     """Serve until standard input ends, or SIGTERM. Ends the process with a message if no agent has started it."""
     if len(sys.argv) != 2 or SECRET_VARIABLE not in os.environ:
         sys.exit("this is a plugin of holdfast: name it under `plugins` in agent.yaml, and the agent starts it")

@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import Any
 
 from holdfast.agent.plugins.failures import failure_of, log_failure
+from holdfast.agent.plugins.invoked import FunctionCalls
 from holdfast.agent.plugins.messages import METHODS, NEWEST, OLDEST, message
 from holdfast.agent.plugins.payloads import InvalidPayload, Payloads
 from holdfast.agent.plugins.resource_calls import ResourceCalls, encoded
 from holdfast.agent.plugins.schema import Schema
-from holdfast.agent.plugins.stub import Configure, Operations
+from holdfast.agent.plugins.stub import Configure, Function, Operations
 from holdfast.resources.errors import DeclarationError, Permanent
 
 CAPABILITIES = ("events", "read-many", "upgrade-state")
@@ -25,15 +26,23 @@ EVENTS = 1000
 class Servicer:
     """One provider. `configure` receives its configuration, decoded and validated, before any other operation."""
 
-    def __init__(self, text: str, operations: Iterable[Operations[Any]], configure: Configure | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        operations: Iterable[Operations[Any] | Function[Any, Any]],
+        configure: Configure | None = None,
+    ) -> None:
         self.text = text
         self.schema = Schema.read(text)
-        self.operations = {each.token: each for each in operations}
+        given = list(operations)
+        self.operations = {each.token: each for each in given if isinstance(each, Operations)}
+        functions = {each.token: each for each in given if isinstance(each, Function)}
         self._payloads = Payloads(self.schema)
         self._configure = configure
         self._running: set[asyncio.Task[Any]] = set()
-        if missing := sorted(self.schema.resources.keys() - self.operations.keys()):
-            raise DeclarationError(f"no operations for {', '.join(missing)}: pass an instance of each to serve()")
+        wanted = {*self.schema.resources, *self.schema.functions}
+        if missing := sorted(wanted - self.operations.keys() - functions.keys()):
+            raise DeclarationError(f"nothing provides {', '.join(missing)}: pass an instance of each to serve()")
         calls = ResourceCalls(self.schema, self.operations)
         self._handlers: dict[str, Callable[[Any], Awaitable[Any]]] = {
             "Handshake": self._handshake,
@@ -46,7 +55,7 @@ class Servicer:
             "Create": calls.create,
             "Update": calls.update,
             "Delete": calls.delete,
-            "Invoke": self._invoke,
+            "Invoke": FunctionCalls(self.schema, functions).invoke,
             "Cancel": self._cancel,
             "Health": self._health,
             "UpgradeState": calls.upgrade_state,
@@ -110,9 +119,6 @@ class Servicer:
         for task in self._running - {asyncio.current_task()}:
             task.cancel()
         return message["CancelResponse"]()
-
-    async def _invoke(self, request: Any) -> Any:
-        raise Permanent(f"there is no function {request.function}")
 
     async def watch(self, tokens: Sequence[str], revision: str) -> AsyncIterator[Any]:
         """Yield the events of these resources; the first says that all of them are watched.

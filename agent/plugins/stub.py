@@ -11,6 +11,7 @@ from holdfast.resources.errors import HoldfastError
 from holdfast.resources.idl import UNSET
 
 V = TypeVar("V")
+R = TypeVar("R")
 Configure = Callable[[Mapping[str, Any]], Awaitable[None]]
 """Receives the configuration of the provider, decoded and validated."""
 
@@ -66,6 +67,19 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(item) for item in value]
     return value
+
+
+class Function(Generic[V, R]):
+    """A function of the package. `V` and `R` are the generated dataclasses of its arguments and of its result."""
+
+    token: ClassVar[str]
+    """`package:module:Name`."""
+    arguments: ClassVar[type[Any]]
+    result: ClassVar[type[Any]]
+
+    async def call(self, arguments: V) -> R:
+        """Return the result for arguments that satisfy the schema."""
+        raise NotImplementedError
 
 
 class Operations(Generic[V]):

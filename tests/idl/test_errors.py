@@ -54,6 +54,8 @@ MISTAKES = {
     "class A:\n    a: int = idl.field(default=1, optional=True)": "2:44 idl-contradiction",
     "class A:\n    a: str = idl.field(default='x', secret=True)": "2:32 idl-contradiction",
     "class A(idl.Resource):\n    a: str = idl.field(out=True, replaces=True)": "2:43 idl-contradiction",
+    "class A(idl.Resource): pass\nclass AProperty: pass": "2:1 idl-duplicate",
+    "class A(idl.Function): pass\nAResult: Final = 5": "2:1 idl-duplicate",
     "class A(idl.Resource):\n    a: str = idl.field(out=True, computed=True)": "2:43 idl-output-input",
     "class A(idl.Resource):\n    a: str = idl.field(out=True, default='x')": "2:42 idl-output-input",
     "class A:\n    a: str = idl.field(out=True)": "2:28 idl-resource-only",

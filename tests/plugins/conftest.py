@@ -64,6 +64,6 @@ def notes_module(monkeypatch: pytest.MonkeyPatch) -> Any:
 async def caller(notes_module: Any, tmp_path: Path) -> Caller:
     """The provider in this process."""
     notes = notes_module.Notes()
-    found = Caller(InProcess(Servicer(SCHEMA, [notes], notes.configure)), notes)
+    found = Caller(InProcess(Servicer(SCHEMA, [notes, notes_module.Counting(notes)], notes.configure)), notes)
     await found.configure(tmp_path)
     return found

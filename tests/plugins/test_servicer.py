@@ -310,16 +310,63 @@ async def test_a_payload_that_is_not_json_is_a_violation(caller):
 
 def test_a_provider_without_operations_for_a_resource_is_refused():
     """At the start, not at the first call."""
-    with pytest.raises(DeclarationError, match="no operations for notes:note:Note"):
+    with pytest.raises(DeclarationError, match="nothing provides notes:note:Count, notes:note:Note"):
         Servicer(SCHEMA, [])
 
 
 async def test_the_adapter_ends_a_call_in_time(notes_module, tmp_path):
     """As the connection to a process does."""
     notes = notes_module.Notes()
-    connection = InProcess(Servicer(SCHEMA, [notes], notes.configure))
+    connection = InProcess(Servicer(SCHEMA, [notes, notes_module.Counting(notes)], notes.configure))
     item = message["ReadItem"](
         subject=message["Subject"](token="notes:note:Note"), inputs=b'{"name": "read-hangs", "owner": "me"}'
     )
     with pytest.raises(Temporary, match="no answer in time"):
         await connection.call("Read", message["ReadRequest"](items=[item]), timeout=0.05)
+
+
+async def invoked(caller, **arguments):
+    """Call the function of the package."""
+    function = caller.payloads.schema.functions["notes:note:Count"]
+    data = caller.payloads.pack_arguments(function, arguments)
+    request = message["InvokeRequest"](function="notes:note:Count", arguments=data, timeout_ms=1000)
+    return await caller.connection.call("Invoke", request)
+
+
+async def test_a_function_is_called_with_typed_arguments_and_its_result_is_typed(caller):
+    """What the author does not set is not given."""
+    await caller("Create", inputs=WEB)
+    function = caller.payloads.schema.functions["notes:note:Count"]
+    some, none = await invoked(caller, owner="me"), await invoked(caller, owner="you")
+
+    assert caller.payloads.results(function, some.result) == {"total": 1, "largest": "web"}
+    assert caller.payloads.results(function, none.result) == {"total": 0}
+
+
+@pytest.mark.parametrize(
+    ("owner", "code", "told"),
+    [
+        ("count-returns-nothing", "fault", "wrong result of Count: total: it is required"),
+        ("count-returns-text", "fault", "a wrong result of Count: total: it must be a whole number"),
+        ("count-returns-none", "fault", "TypeError: Count must return CountResult, not NoneType"),
+        ("nobody", "permanent", "nobody owns nothing, not even ********"),
+    ],
+)
+async def test_a_function_that_fails_or_returns_something_else_is_a_failure(caller, owner, code, told):
+    """No secret of the arguments is shown."""
+    answer = await invoked(caller, owner=owner, password=Secret("hunter22"))
+
+    assert answer.failure.code == code
+    assert told in answer.failure.message
+
+
+async def test_wrong_arguments_and_an_unknown_function_are_refused_without_a_call(caller):
+    """All violations come together."""
+    wrong = await caller.connection.call(
+        "Invoke", message["InvokeRequest"](function="notes:note:Count", arguments=b'{"ownr": "me"}')
+    )
+    unknown = await caller.connection.call("Invoke", message["InvokeRequest"](function="notes:note:Cuont"))
+
+    assert [(each.code, each.path) for each in wrong.violations] == [("unexpected", "ownr"), ("missing", "owner")]
+    assert unknown.failure.code == "permanent"
+    assert "there is no function notes:note:Cuont in version 1.0.0" in unknown.failure.message

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast.agent.model.docstrings import Docs
 from holdfast.agent.model.model import Field, KindModel, Record, Remote
-from holdfast.agent.model.package import Module, Package, to_json
+from holdfast.agent.model.package import FunctionModel, Module, Package, to_json
 from holdfast.agent.model.types import INTEGER, NONE, TEXT, Type
 
 HOME = Path(__file__).parent.parent / "plugins/notes"
@@ -25,10 +25,24 @@ NOTE = KindModel(
 )
 LINE = Record("Line", Docs("A line."), (Field("text", TEXT, required=True), Field("number", INTEGER)))
 CONFIG = Record("Config", Docs("Where notes are."), (Field("directory", Type("path"), required=True),))
+COUNT = FunctionModel(
+    "Count",
+    Docs("Count the notes of an owner."),
+    (Field("owner", TEXT, required=True), Field("password", TEXT, secret=True)),
+    (Field("total", INTEGER, required=True), Field("largest", TEXT)),
+)
 NOTES = Package(
     name="notes",
     version="1.0.0",
-    modules=(Module("note", order=("Line", "Config", "Note"), resources=(NOTE,), records=(LINE, CONFIG)),),
+    modules=(
+        Module(
+            "note",
+            order=("Line", "Config", "Note", "Count"),
+            resources=(NOTE,),
+            records=(LINE, CONFIG),
+            functions=(COUNT,),
+        ),
+    ),
     config="note:Config",
 )
 SCHEMA = to_json(NOTES)

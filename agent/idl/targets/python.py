@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from holdfast.agent.idl.targets.python_types import PythonTypes
 from holdfast.agent.model.docstrings import Docs
 from holdfast.agent.model.model import Field, KindModel, Record, Remote
-from holdfast.agent.model.package import Alias, Constant, Enumeration, Module, Package
+from holdfast.agent.model.package import Alias, Constant, Enumeration, FunctionModel, Module, Package
 
 INDENT = "    "
 
@@ -27,13 +27,14 @@ class PythonTarget:
 
     def provider(self, package: Package) -> Mapping[str, str]:
         """Return one stub for each module."""
-        return {f"{module.name}_stub.py": _Stub(module).text() for module in package.modules}
+        return {f"{module.name}_stub.py": _Stub(package, module).text() for module in package.modules}
 
 
 class _Stub:
     """The stub of one module."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, package: Package, module: Module) -> None:
+        self.package = package
         self.module = module
         self.types = PythonTypes(module)
 
@@ -41,7 +42,7 @@ class _Stub:
         """Return the text of the file. Aliases stand last: only they are evaluated when the module is imported."""
         parts = [*map(self._constant, self.module.constants), *map(self._enumeration, self.module.enumerations)]
         parts += [*map(self._record, self.module.records), *map(self._resource, self.module.resources)]
-        parts += map(self._alias, self.module.aliases)
+        parts += [*map(self._function, self.module.functions), *map(self._alias, self.module.aliases)]
         head = [*_comment(self.module.comment), *_docstring(self.module.docs, ""), ""]
         return "\n".join([*head, *self.types.imports(), "", "", "\n\n\n".join(parts), ""])
 
@@ -79,6 +80,20 @@ class _Stub:
             f"{INDENT}struct = {name}",
         ]
         return "\n\n\n".join([struct, "\n".join(names), "\n".join(operations)])
+
+    def _function(self, function: FunctionModel) -> str:
+        name, token = function.name, f"{self.package.name}:{self.module.name}:{function.name}"
+        arguments = self._struct(token, function.docs, function.parameters, function.comment)
+        result = self._struct(f"{token}Result", Docs(f"What `{name}` returns."), function.results, "")
+        base = [
+            f"class {name}Function(plugin.Function[{name}, {name}Result]):",
+            f'{INDENT}"""Derive from this class, and write call."""',
+            "",
+            f"{INDENT}token = {_literal(token)}",
+            f"{INDENT}arguments = {name}",
+            f"{INDENT}result = {name}Result",
+        ]
+        return "\n\n\n".join([arguments, result, "\n".join(base)])
 
     def _struct(self, key: str, docs: Docs, fields: Sequence[Field], comment: str, more: Sequence[str] = ()) -> str:
         name = key.rpartition(":")[2]

@@ -34,3 +34,29 @@ class NoteOperations(plugin.Operations[Note]):
 
     token = "notes:note:Note"
     struct = Note
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count(plugin.Struct):
+    """Count the notes of an owner."""
+
+    record: ClassVar[str] = "notes:note:Count"
+    owner: str
+    password: plugin.Secret | plugin.Unset = plugin.UNSET
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountResult(plugin.Struct):
+    """What `Count` returns."""
+
+    record: ClassVar[str] = "notes:note:CountResult"
+    total: int | plugin.Unset = plugin.UNSET
+    largest: str | plugin.Unset = plugin.UNSET
+
+
+class CountFunction(plugin.Function[Count, CountResult]):
+    """Derive from this class, and write call."""
+
+    token = "notes:note:Count"
+    arguments = Count
+    result = CountResult

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from notes_stub import Line, Note, NoteOperations
+from notes_stub import Count, CountFunction, CountResult, Line, Note, NoteOperations
 
 from holdfast import plugin
 
@@ -107,6 +107,24 @@ async def misbehave(name: str, when: str, inputs: Note) -> None:
         raise plugin.Temporary("the note is locked")
 
 
+class Counting(CountFunction):
+    """Counts the files; the names of some owners ask for misbehaviour."""
+
+    def __init__(self, notes: Notes) -> None:
+        self.notes = notes
+
+    async def call(self, arguments: Count) -> CountResult:
+        """Read all files."""
+        said, _, deed = arguments.owner.partition("-")
+        if said == "count":
+            return {"returns-nothing": CountResult(), "returns-text": CountResult(total="five")}.get(deed)
+        if arguments.owner == "nobody":
+            raise plugin.Permanent(f"nobody owns nothing, not even {arguments.password.value}")
+        files = [each for each in self.notes.directory.iterdir() if json.loads(each.read_text())[0] == arguments.owner]
+        largest = max(files, key=lambda each: each.stat().st_size, default=None)
+        return CountResult(total=len(files), largest=largest.name if largest else plugin.UNSET)
+
+
 if __name__ == "__main__":
     notes = Notes()
-    plugin.serve((Path(__file__).parent / "schema.json").read_text(), notes, configure=notes.configure)
+    plugin.serve((Path(__file__).parent / "schema.json").read_text(), notes, Counting(notes), configure=notes.configure)
