@@ -49,7 +49,8 @@ def serve(schema: str, *operations: Operations[Any] | Function[Any, Any], config
     """Serve as a plugin until the agent ends the process.
 
     `schema` is the text of schema.json. `configure` receives the configuration of agent.yaml, before any other call.
+    Started by an operator with `--listen HOST:PORT`, the process serves agents over the network (docs/plugins.md).
     """
-    from holdfast.agent.plugins.server import run  # noqa: PLC0415 - gRPC is loaded by a process that serves
+    from holdfast.agent.plugins import server, standalone  # noqa: PLC0415 - gRPC is loaded by a process that serves
 
-    run(schema, operations, configure)
+    (server if server.started_by_agent() else standalone).run(schema, operations, configure)

@@ -1,4 +1,4 @@
-"""The agent's end of the connection to a plugin: gRPC on its unix socket."""
+"""The agent's end of the connection to a plugin: gRPC on its unix socket, or over TCP with mutual TLS."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")  # else gRPC writes to our standard error at each start
 
@@ -22,14 +22,41 @@ CALL = 30.0
 """Seconds that a call without a time of its own may take."""
 
 
-class Client:
-    """Calls a plugin that listens on a socket. `secret` proves to it who calls."""
+OPTIONS = [
+    ("grpc.max_receive_message_length", LARGEST),
+    ("grpc.max_send_message_length", LARGEST),
+    ("grpc.enable_http_proxy", 0),
+]
+ALIVE = [
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.max_reconnect_backoff_ms", 5_000),
+    ("grpc.use_local_subchannel_pool", 1),
+]
+"""Options over TCP: a connection that is cut without a word is noticed after 15 seconds."""
 
-    def __init__(self, name: str, path: str, secret: str) -> None:
+
+class Client:
+    """Calls a plugin: `local` one that the agent has started, `distant` one that runs by itself."""
+
+    def __init__(self, name: str, channel: aio.Channel, metadata: Sequence[tuple[str, str]] = ()) -> None:
         self.name = name
-        self._metadata = ((SECRET, secret),)
-        sizes = [("grpc.max_receive_message_length", LARGEST), ("grpc.max_send_message_length", LARGEST)]
-        self._channel = aio.insecure_channel(f"unix:{path}", options=[*sizes, ("grpc.enable_http_proxy", 0)])
+        self._channel, self._metadata = channel, tuple(metadata)
+
+    @classmethod
+    def local(cls, name: str, path: str, secret: str) -> Self:
+        """Return the client of a plugin that listens on a socket. `secret` proves to it who calls."""
+        return cls(name, aio.insecure_channel(f"unix:{path}", options=OPTIONS), [(SECRET, secret)])
+
+    @classmethod
+    def distant(cls, name: str, address: str, ca: bytes, certificate: bytes, key: bytes) -> Self:
+        """Return the client of a plugin at `host:port`. Each end has a certificate (PEM) that the other demands.
+
+        `ca`: certificates of the authorities that may have signed the plugin's.
+        """
+        proof = grpc.ssl_channel_credentials(ca, key, certificate)
+        return cls(name, aio.secure_channel(address, proof, options=[*OPTIONS, *ALIVE]))
 
     async def close(self) -> None:
         """Close the connection; calls under way fail as if the plugin had ended."""
@@ -92,8 +119,10 @@ class Client:
                 return Permanent(f"{told}the plugin has no such method: it speaks another protocol")
             case grpc.StatusCode.UNAUTHENTICATED:
                 return Permanent(f"{told}the plugin refused the secret of this start")
-            case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
+            case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED if self._metadata:
                 return Temporary(f"{told}the plugin has ended")
+            case grpc.StatusCode.UNAVAILABLE:
+                return Temporary(f"{told}the plugin cannot be reached: {error.details()}")
         return Temporary(f"{told}{error.details() or error.code().name}")
 
 

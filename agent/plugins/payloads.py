@@ -44,6 +44,12 @@ class Payloads:
         fields, rules = (record.fields, record.rules) if record else ((), ())
         return _valid(decoder, decoder.fields(fields, rules, _loaded(data)))
 
+    def config_given(self, data: Any) -> dict[str, Any]:
+        """Return the configuration that an operator has written, with defaults."""
+        record, decoder = self.schema.config, Decoder(self.schema, wire=False, defaults=True)
+        fields, rules = (record.fields, record.rules) if record else ((), ())
+        return _valid(decoder, decoder.fields(fields, rules, data))
+
     def arguments(self, function: FunctionModel, data: bytes) -> dict[str, Any]:
         """Return the arguments of a function, with defaults."""
         decoder = Decoder(self.schema, wire=True, defaults=True)

@@ -121,7 +121,7 @@ async def launch(wanted: Launch, below: Path, log: Log) -> PluginProcess:
     except BaseException:
         shutil.rmtree(home, ignore_errors=True)
         raise
-    plugin = PluginProcess(wanted, process, home, Client(wanted.name, path, secret))
+    plugin = PluginProcess(wanted, process, home, Client.local(wanted.name, path, secret))
     try:
         output, errors = await plugin.lines(process.stdout), await plugin.lines(process.stderr)
         plugin.keep(_read_log(errors, log))

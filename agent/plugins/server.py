@@ -41,10 +41,13 @@ GRACE = 5.0
 """Seconds that calls have to end when the process is to end."""
 
 
+def started_by_agent() -> bool:
+    """Return whether the agent has started this process."""
+    return len(sys.argv) == 2 and SECRET_VARIABLE in os.environ
+
+
 def run(schema: str, operations: Iterable[Operations[Any] | Function[Any, Any]], configure: Configure | None) -> None:
-    """Serve until standard input ends, or SIGTERM. Ends the process with a message if no agent has started it."""
-    if len(sys.argv) != 2 or SECRET_VARIABLE not in os.environ:
-        sys.exit("this is a plugin of holdfast: name it under `plugins` in agent.yaml, and the agent starts it")
+    """Serve until standard input ends, or SIGTERM. Ends the process with a message if it cannot serve."""
     logging.basicConfig(handlers=[logging.StreamHandler(sys.stderr)], level=logging.INFO)
     logging.getLogger().handlers[0].setFormatter(JsonLines())
     with os.fdopen(int(os.environ.pop(SECRET_VARIABLE))) as file:
@@ -55,12 +58,21 @@ def run(schema: str, operations: Iterable[Operations[Any] | Function[Any, Any]],
         sys.exit(str(error))
 
 
+def new_server() -> aio.Server:
+    """Return a server that listens nowhere yet."""
+    return aio.server(
+        options=[
+            ("grpc.max_receive_message_length", LARGEST),
+            ("grpc.max_send_message_length", LARGEST),
+            ("grpc.http2.min_ping_interval_without_data_ms", 5_000),  # an agent asks every 10 s whether it is there
+        ]
+    )
+
+
 async def serve(servicer: Servicer, path: str, secret: str) -> None:
     """Serve on a socket until standard input ends, or SIGTERM."""
     os.umask(0o077)
-    server = aio.server(
-        options=[("grpc.max_receive_message_length", LARGEST), ("grpc.max_send_message_length", LARGEST)]
-    )
+    server = new_server()
     server.add_generic_rpc_handlers([Handlers(servicer, secret)])
     server.add_insecure_port(f"unix:{path}")
     await server.start()
@@ -80,7 +92,10 @@ async def _end_of_agent() -> None:
 
 
 class Handlers(grpc.GenericRpcHandler):
-    """The methods of the service. A call without the secret is refused before its request is read."""
+    """The methods of the service. A call without the secret is refused before its request is read.
+
+    An empty secret says that certificates prove who calls; the configuration is then none of the caller's business.
+    """
 
     def __init__(self, servicer: Servicer, secret: str) -> None:
         self._servicer = servicer
@@ -92,8 +107,10 @@ class Handlers(grpc.GenericRpcHandler):
         if package != f"{PACKAGE}.Provider" or name not in METHODS:
             return None
         given = next((value for key, value in details.invocation_metadata if key == SECRET), "")
-        if not hmac.compare_digest(str(given).encode(), self._secret):
+        if self._secret and not hmac.compare_digest(str(given).encode(), self._secret):
             return grpc.unary_unary_rpc_method_handler(_refuse)
+        if not self._secret and name == "Configure":
+            return grpc.unary_unary_rpc_method_handler(_configured)
         method = METHODS[name]
         read = message[method.request].FromString
         if method.streams:
@@ -122,6 +139,10 @@ def _serialized(response: Any) -> bytes:
 
 async def _refuse(_: Any, context: Any) -> None:
     await context.abort(grpc.StatusCode.UNAUTHENTICATED, "the call does not carry the secret of this start")
+
+
+async def _configured(_: Any, context: Any) -> None:
+    await context.abort(grpc.StatusCode.PERMISSION_DENIED, "the plugin has its configuration from where it was started")
 
 
 class JsonLines(logging.Formatter):

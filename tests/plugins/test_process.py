@@ -74,7 +74,7 @@ async def test_a_plugin_answers_over_its_socket(plugin, tmp_path):
 async def test_nobody_without_the_secret_of_this_start_is_answered(plugin, tmp_path):
     """The secret stands neither in the arguments nor in the environment; only the plugin's user reaches the socket."""
     path = next((tmp_path / "plugins").iterdir())
-    stranger = Client("notes", str(path / "socket"), "guess")
+    stranger = Client.local("notes", str(path / "socket"), "guess")
     with pytest.raises(Permanent, match="refused the secret"):
         await stranger.call("Health", HEALTH)
     await stranger.close()
