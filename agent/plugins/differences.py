@@ -19,16 +19,23 @@ class Difference(NamedTuple):
 
 
 def differences(
-    kind: KindModel, state: Mapping[str, Any], declared: Mapping[str, Any], replacing: Collection[str] = ()
+    kind: KindModel,
+    state: Mapping[str, Any],
+    declared: Mapping[str, Any],
+    replacing: Collection[str] = (),
+    hidden: Collection[str] = (),
 ) -> list[Difference]:
     """Return the arguments that differ from the state, in the order of the schema.
 
-    An argument that is not given does not differ, and neither does one that is never returned (`write_only`).
-    `replacing`: further fields whose difference replaces the resource.
+    An argument that is not given does not differ, and neither does one that is never returned (`write_only`), unless
+    the provider has said so when it read the resource (`hidden`). `replacing`: further fields whose difference replaces
+    the resource.
     """
     found = []
     for field in inputs(kind.fields):
-        if field.name in declared and not field.write_only:
+        if field.name in declared and field.name in hidden:
+            found.append(Difference(field.name, "change", field.replaces or field.name in replacing))
+        elif field.name in declared and not field.write_only:
             before, after = state.get(field.name), declared[field.name]
             if after is UNKNOWN or not same(before, after, unordered=field.type.type == "set"):
                 change: Literal["add", "change", "remove"]

@@ -46,7 +46,7 @@ class ResourceCalls:
         state, values = self.payloads.state(kind, request.state), self.payloads.inputs(kind, request.inputs)
         found = Found(request.subject.id, construct(operations.struct, state))
         more = await operations.diff(found, construct(operations.struct, values))
-        changed = differences(kind, state, values, more)
+        changed = differences(kind, state, values, more, request.differs)
         return message["DiffResponse"](
             differences=[message["Difference"](**each._asdict()) for each in changed],
             delete_first=remote_of(kind).delete_first,
@@ -91,8 +91,10 @@ class ResourceCalls:
         try:
             if isinstance(found, Exception):
                 raise found  # noqa: TRY301 - one place makes failures
-            state = self._returned(kind, found)
-            return message["ReadResult"](exists=True, id=found.id, revision=found.revision, state=state)
+            state, differs = self._returned(kind, found), _differing(kind, found)
+            return message["ReadResult"](
+                exists=True, id=found.id, revision=found.revision, state=state, differs=differs
+            )
         except Exception as error:  # noqa: BLE001 - the code of an author may raise anything
             return message["ReadResult"](failure=failure_of(error, item))
 
@@ -168,6 +170,15 @@ class ResourceCalls:
         except (TypeError, AttributeError, KeyError, StopIteration) as error:
             raise ValueError(f"the provider returned a {kind.name} with a value of a wrong type: {error}") from None
         return data
+
+
+def _differing(kind: KindModel, found: Found[Any]) -> list[str]:
+    """Return the write-only fields that differ, by what an author says."""
+    known = [each.name for each in kind.fields if each.write_only]
+    if wrong := [each for each in found.differs if each not in known]:
+        listed = ", ".join(known) or "none"
+        raise ValueError(f"the provider says that {wrong[0]!r} differs; only write-only fields may be named: {listed}")
+    return list(found.differs)
 
 
 def encoded(violations: Sequence[Violation]) -> list[Any]:

@@ -38,6 +38,8 @@ class Found(Generic[V]):
     state: V
     revision: str = ""
     """Changes whenever the resource does; empty if the provider has no such thing."""
+    differs: tuple[str, ...] = ()
+    """Write-only fields whose value in the resource is not that of the inputs, where `read` can tell."""
 
 
 class Partial(HoldfastError):

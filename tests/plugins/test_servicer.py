@@ -86,6 +86,36 @@ async def test_diff_names_what_an_update_changes_and_what_replaces(caller):
     ]
 
 
+async def test_a_write_only_field_differs_if_the_author_says_so(caller, notes_module, monkeypatch):
+    """The answer to a read names it, and the agent passes that on when it asks for the differences."""
+    await caller("Create", inputs=WEB)
+
+    async def other_password(self, key, inputs):
+        return notes_module.plugin.Found("web", self.found("web").state, differs=("password",))
+
+    monkeypatch.setattr(notes_module.Notes, "read", other_password)
+    read = await caller.read("web", password=Secret("x"))
+    inputs = {**WEB, "password": Secret("x")}
+    found = await caller("Diff", "web", state=read.state, inputs=inputs, differs=read.differs)
+
+    assert list(read.differs) == ["password"]
+    assert [(each.path, each.kind) for each in found.differences] == [("password", "change")]
+
+
+async def test_a_field_that_is_returned_is_not_named_as_different(caller, notes_module, monkeypatch):
+    """The agent compares it; the author has made a mistake."""
+    await caller("Create", inputs=WEB)
+
+    async def wrong(self, key, inputs):
+        return notes_module.plugin.Found("web", self.found("web").state, differs=("owner",))
+
+    monkeypatch.setattr(notes_module.Notes, "read", wrong)
+    answer = await caller.read("web")
+
+    assert answer.failure.code == "fault"
+    assert "only write-only fields may be named: password" in answer.failure.message
+
+
 async def test_a_dry_run_does_not_call_the_author(caller):
     """What only the provider sets is unknown."""
     created = await caller("Create", inputs=WEB, dry_run=True)
