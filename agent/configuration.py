@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.agent import facts
@@ -32,6 +33,7 @@ from holdfast.states.source.refusals import refuse
 from holdfast.states.view.grains import Grains, unnoted
 
 if TYPE_CHECKING:
+    from holdfast.agent.plugins.declared import DeclaredPlugin, PluginLoader
     from holdfast.states.lint.inspect import LintReport
 
 
@@ -48,6 +50,8 @@ class Compiled(NamedTuple):
     warnings: tuple[Problem, ...] = ()
     read: frozenset[str] = frozenset()
     """Names of the grains that states, pillar and top files have read."""
+    plugins: Mapping[str, DeclaredPlugin] = MappingProxyType({})
+    """Package -> the plugin that provides its resources."""
 
     @property
     def managed(self) -> Callable[[], Iterable[str]]:
@@ -71,6 +75,9 @@ class ConfigurationCompiler:
         """What the last check was made for, and the check."""
         self._kinds: dict[Path, str] = {}
         """File of the operator's kinds -> digest of the loaded version."""
+        self._plugin_loader: PluginLoader | None = None
+        self.plugins: Mapping[str, DeclaredPlugin] = {}
+        """The plugins of the settings that were last loaded."""
 
     def compile(
         self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None
@@ -96,7 +103,9 @@ class ConfigurationCompiler:
             raise CompileError(lacking).redacted(redactor)
         read = frozenset(noting.read) | self._compiler.read | (pillars.renderer.read if pillars else frozenset())
         warnings = tuple(problem.redacted(redactor) for problem in (*pillar.warnings, *compilation.warnings))
-        return Compiled(compilation, unnoted(noting), pillar.data, inputs.options, redactor, warnings, read)
+        return Compiled(
+            compilation, unnoted(noting), pillar.data, inputs.options, redactor, warnings, read, self.plugins
+        )
 
     def check(
         self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None
@@ -171,13 +180,22 @@ class ConfigurationCompiler:
         )
 
     def load(self, settings: Settings) -> None:
-        """Load the operator's kinds and providers that are new or changed, and check the chosen providers.
+        """Load the operator's kinds, providers and plugins that are new or changed, and check the chosen providers.
 
         Raises `CompileError` with all problems.
         """
         self.load_kinds(settings.resources)
+        self.plugins = self._load_plugins(settings) if settings.plugins else {}
         if problems := list(_unknown_tools(settings.providers)):
             raise CompileError(problems)
+
+    def _load_plugins(self, settings: Settings) -> Mapping[str, DeclaredPlugin]:
+        """Return the plugins that the settings name. Raises `CompileError`."""
+        if self._plugin_loader is None:
+            from holdfast.agent.plugins.declared import PluginLoader  # noqa: PLC0415 - most settings name none
+
+            self._plugin_loader = PluginLoader()
+        return self._plugin_loader.load(settings.plugins)
 
     def load_kinds(self, directory: Path) -> None:
         """Load the operator's kinds that are new or changed. Raises `CompileError` with all problems."""

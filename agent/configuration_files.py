@@ -13,6 +13,7 @@ from typing import NamedTuple
 from holdfast.agent.configuration import Compiled
 from holdfast.agent.host.source_snapshot import SourceSnapshot
 from holdfast.agent.host.source_store import FILE, digest_of, large
+from holdfast.agent.plugins.plugin_settings import files_of
 from holdfast.agent.settings import Settings
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
@@ -92,7 +93,7 @@ class ConfigurationFiles(NamedTuple):
         """Return the files that the settings name, and the settings file itself."""
         return cls(
             tuple(filter(None, (settings.states, settings.pillar, settings.resources))),
-            tuple(filter(None, (config, settings.grains_file))),
+            tuple(filter(None, (config, settings.grains_file, *files_of(settings.plugins)))),
         )
 
     def roots(self) -> dict[str, bool]:

@@ -20,6 +20,7 @@ from holdfast.agent.kept_bounds import KeptBounds
 from holdfast.agent.northbound.errors import Invalid
 from holdfast.agent.northbound.pubsub.topics import topic_part
 from holdfast.agent.paths import CONFIG, STATE_DIR, anchored, default_socket, default_view_socket, read_settings
+from holdfast.agent.plugins.plugin_settings import PluginSettings, anchored_plugins, placed
 from holdfast.agent.publishing.mqtt_settings import MqttSettings
 from holdfast.agent.settings_types import Location, SettingsGroup
 from holdfast.agent.shared.etcd_settings import EtcdSettings
@@ -130,6 +131,10 @@ class Directories(SettingsGroup):
     """Directory of its pillar. Default: that of the agent."""
 
 
+PackageName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")]
+"""Name of a package of remote resources."""
+
+
 class ToolName(str):
     """A tool that `providers` names, with its place. Providers are known only after the operator's own are loaded."""
 
@@ -176,6 +181,8 @@ class Settings(SettingsGroup):
     """Group whose members are these users. None: only root may look, and there is no socket for others."""
     providers: dict[str, str] = Field(default_factory=dict)
     """Interface -> provider to use instead of the one that is chosen automatically (`{pkg: apt}`)."""
+    plugins: dict[PackageName, PluginSettings] = Field(default_factory=dict)
+    """Package -> the process that provides its resources (docs/plugins.md)."""
     interfaces: Literal["strict", "lenient"] = "strict"
     """What happens if a provider violates its interface (a signature, a missing field of a result, a function that does
     not apply): it is refused, or with `lenient` used without the function, or with an empty value, and a warning."""
@@ -269,7 +276,7 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None, *
         name: ToolName.at(tool, Spot(document, descend(values, ("providers", name))))
         for name, tool in settings.providers.items()
     }
-    settings = settings.model_copy(update={"providers": tools})
+    settings = settings.model_copy(update={"providers": tools, "plugins": placed(settings.plugins, document, values)})
     return _in_environment(_anchored(settings, file.parent), document, given)
 
 
@@ -286,6 +293,7 @@ def _anchored(settings: Settings, base: Path) -> Settings:
     """Return the same settings with every path absolute, those that were relative below `base`."""
     paths = {name: value for name, value in settings if isinstance(value, Path)}
     update: dict[str, Any] = {name: anchored(value, base) for name, value in paths.items()}
+    update["plugins"] = anchored_plugins(settings.plugins, base)
     for name in ("metrics", "mqtt", "etcd"):
         group: SettingsGroup = getattr(settings, name)
         inner = {key: anchored(value, base) for key, value in group if isinstance(value, Path)}
@@ -340,9 +348,8 @@ def _problem(document: Document, values: Map, detail: ErrorDetails) -> Problem:
         return document.problem(
             mark, "wrong-setting", f"the setting {'.'.join(map(str, path[:-1]))!r} lacks {path[-1]!r}"
         )
-    return document.problem(
-        mark, "wrong-setting", f"the setting {where!r} is wrong: {said(detail)}, not {detail['input']!r}"
-    )
+    found = "" if isinstance(detail["input"], Mapping) else f", not {detail['input']!r}"
+    return document.problem(mark, "wrong-setting", f"the setting {where!r} is wrong: {said(detail)}{found}")
 
 
 def _names(model: type[BaseModel], path: Sequence[object]) -> list[str]:

@@ -41,7 +41,7 @@ class Plugin(Protocol):
         """
         ...
 
-    def remembered(self, token: str, name: str) -> RemoteRecord | None:
+    async def remembered(self, token: str, name: str) -> RemoteRecord | None:
         """Return what is remembered about a resource; None if nothing is. `name` is that of the declaration."""
         ...
 

@@ -78,6 +78,7 @@ class Builder:
             docs=parsed(self.manifest.description.strip()),
             modules=tuple(sorted(modules, key=lambda each: each.name)),
             config=configs[0] if configs else "",
+            user=self.manifest.user,
         )
 
     def fields(

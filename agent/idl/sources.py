@@ -25,7 +25,7 @@ MOST = 10_000
 NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 """Names of packages, folders and modules: they become parts of the names of kinds, and of file names."""
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", re.ASCII)
-MEMBERS = {"name": "", "version": "", "description": ""}
+MEMBERS = {"name": "", "version": "", "description": "", "user": ""}
 """Members of the manifest; each is text."""
 
 
@@ -62,6 +62,8 @@ class Manifest(NamedTuple):
     name: str
     version: str
     description: str
+    user: str = ""
+    """User that the plugin has to run as; empty: any."""
 
 
 class PackageSources(NamedTuple):
@@ -189,7 +191,8 @@ def _manifest(path: Path, problems: list[Problem]) -> Manifest:
         problems += error.problems
         return Manifest("", "", "")
     if not isinstance(data, Map):
-        problems.append(_refused(path, "a manifest is a mapping: name, version, description", code="idl-manifest"))
+        told = f"a manifest is a mapping: {', '.join(MEMBERS)}"
+        problems.append(_refused(path, told, code="idl-manifest"))
         return Manifest("", "", "")
     found = _members(data, document, problems)
     return Manifest(**{**MEMBERS, **found})
@@ -219,4 +222,6 @@ def _wrong(key: str, value: Any) -> tuple[str, str]:
         return f"{value!r} is no name of a package", "legal are small letters and digits, with a letter first"
     if key == "version" and not VERSION.fullmatch(value):
         return f"{value!r} is no version", "a version has three numbers: 1.0.0"
+    if key == "user" and not re.fullmatch(r"[a-z_][a-z0-9_-]{0,31}", value):
+        return f"{value!r} is no name of a user", "leave it out unless the plugin needs the rights of a certain user"
     return "", ""

@@ -105,6 +105,8 @@ class Package:
     """Sorted by name."""
     config: str = ""
     """The record that configures the provider, as `module:Name`; empty: there is none."""
+    user: str = ""
+    """User that the plugin has to run as, such as `postgres` or `root`; empty: any."""
     format: int = FORMAT
 
 

@@ -28,6 +28,7 @@ from holdfast.resources.interfaces.provider import Confine, Provider
 from holdfast.resources.interfaces.results import ChangeSet
 
 ANYTHING = {
+    "config": "the package of a plugin declares what configures it",
     "stateful": "a mapping of `test_name` to a command; other keys have no effect, as in Salt",
     "context": "variables of a template have any type",
     "defaults": "variables of a template have any type",

@@ -1,0 +1,185 @@
+"""The plugins that the settings name, with the schemas of their packages and their configurations, read and checked.
+
+Everything is read when the configuration is loaded, so that mistakes are reported with their lines in agent.yaml.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.agent.model.model import Record
+from holdfast.agent.plugins.payloads import InvalidPayload, Payloads
+from holdfast.agent.plugins.plugin_settings import FILE, PluginConfig, PluginSettings
+from holdfast.agent.plugins.schema import Schema
+from holdfast.agent.plugins.values import Secret
+from holdfast.resources import paths
+from holdfast.resources.errors import HoldfastError
+from holdfast.states.errors import CompileError, Problem
+
+LARGEST = 64 << 20
+"""Most bytes of a schema.json."""
+LONGEST = 1 << 20
+"""Most bytes of a file with a secret."""
+STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+
+
+class DeclaredPlugin(NamedTuple):
+    """A plugin as the configuration declares it. Two that are equal need no restart."""
+
+    name: str
+    """Name of its package."""
+    settings: PluginSettings
+    schema: Schema
+    digest: str
+    """SHA-256 of schema.json."""
+    config: bytes
+    """Configuration on the wire. It may hold secrets: it is never shown."""
+    secrets: tuple[str, ...]
+    """Texts of the configuration that are masked wherever the plugin repeats them."""
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether a process that was started for one of them serves the other as well."""
+        return isinstance(other, DeclaredPlugin) and self._compared() == other._compared()
+
+    def __hash__(self) -> int:
+        """Return a hash of the name: settings have mappings."""
+        return hash(self.name)
+
+    def _compared(self) -> tuple[Any, ...]:
+        return self.name, self.settings, self.digest, self.config
+
+
+class PluginLoader:
+    """Reads the plugins of settings; schemas that have not changed are not parsed again. Blocks."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[Path, tuple[str, Schema]] = {}
+        """File -> digest of its content, and its schema."""
+
+    def load(self, plugins: Mapping[str, PluginSettings]) -> dict[str, DeclaredPlugin]:
+        """Return the plugins by the names of their packages. Raises `CompileError` with all problems."""
+        found: dict[str, DeclaredPlugin] = {}
+        problems: list[Problem] = []
+        for name, settings in plugins.items():
+            try:
+                found[name] = self._loaded(name, settings)
+            except CompileError as error:
+                problems += error.problems
+        if problems:
+            raise CompileError(problems)
+        self._schemas = {path: each for path, each in self._schemas.items() if path in _paths(plugins)}
+        return found
+
+    def _loaded(self, name: str, settings: PluginSettings) -> DeclaredPlugin:
+        digest, schema = self._schema(name, settings)
+        if settings.address is not None:
+            return DeclaredPlugin(name, settings, schema, digest, b"", ())
+        given = _given(settings)
+        data, problems = _with_secrets(schema.config, given)
+        if problems:
+            raise CompileError(problems)
+        payloads = Payloads(schema)
+        try:
+            values = payloads.config_given(data)
+        except InvalidPayload as error:
+            raise CompileError([*_violations(given, error)]) from None
+        return DeclaredPlugin(name, settings, schema, digest, payloads.pack_config(values), tuple(_secrets(values)))
+
+    def _schema(self, name: str, settings: PluginSettings) -> tuple[str, Schema]:
+        """Return the digest of the file and its schema. Raises `CompileError`."""
+        path, config = settings.schema, _given(settings)
+        try:
+            content = paths.read_trusted(str(path), LARGEST)
+            digest = hashlib.sha256(content).hexdigest()
+            known = self._schemas.get(path)
+            if known is None or known[0] != digest:
+                known = self._schemas[path] = digest, Schema.read(content.decode())
+        except (OSError, HoldfastError) as error:
+            why = f"cannot read {path}: {_said(error)}"
+            raise CompileError([config.problem(("schema",), why, _advice(error))]) from None
+        except (ValueError, RecursionError) as error:
+            why, advice = f"{path} is no schema of a package: {error}", "`holdfast idl compile` writes schema.json"
+            raise CompileError([config.problem(("schema",), why, advice)]) from None
+        if known[1].package.name != name:
+            why = f"{path} is the schema of the package {known[1].package.name!r}"
+            raise CompileError([config.problem(("schema",), why, f"name the plugin {known[1].package.name!r}")])
+        return known
+
+
+def _paths(plugins: Mapping[str, PluginSettings]) -> set[Path]:
+    return {each.schema for each in plugins.values()}
+
+
+def _given(settings: PluginSettings) -> PluginConfig:
+    return settings.config if isinstance(settings.config, PluginConfig) else PluginConfig(settings.config)
+
+
+def _with_secrets(record: Record | None, given: PluginConfig) -> tuple[dict[str, Any], list[Problem]]:
+    """Return the configuration with the secrets that files hold, and what is wrong with these."""
+    names = {each.name for each in record.fields} if record else set()
+    secret = [each.name for each in record.fields if each.secret] if record else []
+    data: dict[str, Any] = dict(given)
+    problems: list[Problem] = []
+    for name in secret:
+        key = name + FILE
+        if name in given:
+            why, advice = "it is secret, and agent.yaml is not", f"write {key!r} with the path of a file that holds it"
+            problems.append(given.problem(("config", name), why, advice))
+        elif key in given and key not in names:
+            try:
+                data[name] = _read_secret(data.pop(key))
+            except (OSError, HoldfastError, UnicodeDecodeError) as error:
+                why = f"cannot use the secret: {_said(error)}"
+                problems.append(given.problem(("config", key), why, _advice(error)))
+    return data, problems
+
+
+def _read_secret(path: Any) -> str:
+    """Return the content of a file without its last line break. Raises `OSError`, `Permanent` and `Unsafe`."""
+    if not isinstance(path, str) or not path.startswith("/"):
+        raise HoldfastError("write the absolute path of a file")
+    return paths.read_trusted(path, LONGEST, secret=True).decode().removesuffix("\n")
+
+
+def _violations(given: PluginConfig, error: InvalidPayload) -> Iterator[Problem]:
+    """Yield a problem for each violation, at its line."""
+    for each in error.violations:
+        steps = [int(number) if number else name for number, name in STEP.findall(each.path)]
+        if steps and steps[0] not in given and f"{steps[0]}{FILE}" in given:
+            steps = [f"{steps[0]}{FILE}"]
+        yield given.problem(("config", *steps), each.message)
+
+
+def _said(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _advice(error: Exception) -> str:
+    return "write the absolute path of a file that exists" if isinstance(error, FileNotFoundError) else ""
+
+
+def _secrets(values: Any) -> Iterator[str]:
+    """Yield the texts in secrets."""
+    if isinstance(values, Secret):
+        yield from _texts(values.value)
+    elif isinstance(values, Mapping):
+        for each in values.values():
+            yield from _secrets(each)
+    elif isinstance(values, (list, tuple)):
+        for each in values:
+            yield from _secrets(each)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _texts(each)
+    elif value is not None:
+        yield str(value)
