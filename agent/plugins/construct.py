@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Union, get_args, get_origin
 
-from holdfast.agent.plugins.stub import Struct
+from holdfast.agent.plugins.stub import Struct, tag_of
 from holdfast.agent.plugins.values import UNKNOWN, Secret
 
 _hints: dict[type, dict[str, Any]] = {}
@@ -42,10 +42,11 @@ def _mapping(hint: Any, value: Mapping[str, Any]) -> Any:
     structs = [each for each in members(hint) if isinstance(each, type) and issubclass(each, Struct)]
     if structs:
         tag = value.get("type")
-        struct = next((each for each in structs if getattr(each, "tag", None) == tag), structs[0])
+        struct = next((each for each in structs if tag_of(each) == tag), structs[0])
         return construct(struct, value)
-    inner = next((get_args(each)[1] for each in members(hint) if get_origin(each) in (dict, Mapping)), Any)
-    return {key: _value(inner, item) for key, item in value.items()}
+    mappings = (get_args(each) for each in members(hint) if get_origin(each) in (dict, Mapping))
+    keys, items = next(mappings, (Any, Any))
+    return {_value(keys, key): _value(items, item) for key, item in value.items()}
 
 
 def members(hint: Any) -> tuple[Any, ...]:

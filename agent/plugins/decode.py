@@ -230,7 +230,7 @@ class Decoder:
                 return value
         return self._violate("type", path, f"no type of the union accepts {_word(data)}")
 
-    FORMS: ClassVar[Mapping[str, Callable[[Decoder, Type, Any, str], Any]]] = {
+    FORMS: ClassVar[Mapping[str, Callable[[Any, Type, Any, str], Any]]] = {
         "any": _any,
         "none": _none,
         "boolean": _boolean,

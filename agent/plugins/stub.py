@@ -53,15 +53,22 @@ class Partial(HoldfastError):
 class Struct:
     """Base of the generated dataclasses. A field that is not given is `UNSET`."""
 
-    record: ClassVar[str]
-    """Name of the record in the schema, or token of the resource."""
+    _tag: ClassVar[str] = ""
+    """Value of the member `type` by which a union knows the struct; no field has a name with an underscore first."""
+
+
+def tag_of(struct: type[Struct]) -> str:
+    """Return the value by which a union knows a struct; empty if it has none."""
+    return struct._tag  # noqa: SLF001 - it has the underscore because of the names of fields
 
 
 def plain(value: Any) -> Any:
     """Return a value with generated dataclasses as dicts, without fields that are not given."""
     if isinstance(value, Struct):
         given = {each.name: getattr(value, each.name) for each in fields(value)}  # type: ignore[arg-type]
-        return {name: plain(item) for name, item in given.items() if item is not UNSET}
+        tag = tag_of(type(value))
+        tagged = {"type": tag} if tag else {}
+        return tagged | {name: plain(item) for name, item in given.items() if item is not UNSET}
     if isinstance(value, Secret):
         return Secret(plain(value.value))
     if isinstance(value, Mapping):

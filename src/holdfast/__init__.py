@@ -1,7 +1,9 @@
-"""Holdfast keeps machines converged; this is its public API for authors of kinds; `idl` and `plugin` are for authors of packages.
+"""Holdfast keeps machines converged; this is its public API for authors of kinds.
+
+`idl` and `plugin` are for authors of packages, `pack` is for their users.
 
     from holdfast import Context, Delta, Resource, Watch, field
-    from holdfast import idl, plugin
+    from holdfast import idl, pack, plugin
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.agent.plugins import api as plugin
+    from holdfast.agent.plugins import pack
     from holdfast.resources import idl
     from holdfast.resources.composite import Composite, Part
     from holdfast.resources.context import Context, Watch
@@ -56,10 +59,11 @@ __all__ = [
     "Watch",
     "field",
     "idl",
+    "pack",
     "plugin",
 ]
 
-_MODULES = {"idl": "holdfast.resources.idl", "plugin": "holdfast.agent.plugins.api"}
+_MODULES = {"idl": "holdfast.resources.idl", "pack": "holdfast.agent.plugins.pack", "plugin": "holdfast.agent.plugins.api"}
 _HOME = {
     "Composite": "composite",
     "Part": "composite",

@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 
 from ec2_package import EC2
+from holdfast import plugin
 from holdfast.agent.idl.targets.python import TARGET
-from holdfast.agent.model.docstrings import Docs
-from holdfast.agent.model.model import Field, KindModel, Record, Remote
-from holdfast.agent.model.package import Alias, Constant, Module, Package, to_json
-from holdfast.agent.model.types import INTEGER, TEXT, Type
+from holdfast.agent.model.package import Package, to_json
 from holdfast.agent.plugins.construct import construct
 from holdfast.agent.plugins.in_process import InProcess
 from holdfast.agent.plugins.messages import message
 from holdfast.agent.plugins.servicer import Servicer
+from nasty_package import HIDING, NASTY, QUOTES
 
 GOLDEN = Path(__file__).parent / "ec2/provider"
 """What the example gives; `holdfast idl compile` with `--out-provider` renews it."""
@@ -73,31 +72,44 @@ async def test_a_provider_that_uses_a_stub_answers_the_protocol(tmp_path, monkey
     assert groups.SecurityGroupProperty.GROUP_ID == "groupId"
 
 
-NASTY = 'It ends with "quotes" and \\N{x}, """three""" and "'
-
-
 def test_documentation_and_names_cannot_break_a_stub(tmp_path, monkeypatch):
     """Quotes, escapes, fields with names of types, modules that refer to each other, every type."""
-    words = ["any", "boolean", "integer", "number", "text", "bytes", "moment", "duration", "path", "address"]
-    fields = [Field(f"a_{word}", Type(word), doc=NASTY, comment="two\nlines") for word in words]
-    fields += [Field("list", Type("list", items=TEXT)), Field("str", Type("set", items=INTEGER))]
-    fields += [Field("other", Type("record", record="b/nasty:Other")), Field("type_of", Type("choice", choices=("x",)))]
-    a = Module("nasty", Docs(NASTY), records=(Record("One", Docs(NASTY), tuple(fields), tag="one"),))
-    many = Type("list", items=Type("record", record="b/nasty:Other"))
-    back = Field("back", Type("union", members=(Type("record", record="nasty:One"), Type("none"))))
-    b = Module(
-        "b/nasty",
-        records=(Record("Other", Docs("O."), (back, Field("few", Type("list", items=TEXT, alias="b/nasty:Few")))),),
-        aliases=(Alias("Few", Type("list", items=TEXT)), Alias("Many", many)),
-        constants=(Constant("WORD", TEXT, NASTY), Constant("NUMBER", INTEGER, 5)),
-        resources=(KindModel("p-b.r", Docs("R."), (Field("pw", TEXT, secret=True),), remote=Remote("p:b/nasty:R")),),
-    )
-    written(Package("p", "1.0.0", modules=(b, a)), tmp_path, monkeypatch)
+    written(NASTY, tmp_path, monkeypatch)
     first, second = importlib.import_module("nasty_stub"), importlib.import_module("b.nasty_stub")
+    required = {name: "x" for name in HIDING if name < "d"}
+    data = {**required, "list": "x", "numbers": [1], "mapping": {"red": [2.5]}}
 
-    made = construct(first.One, {"list": ["x"], "other": {"back": {"str": [1]}, "few": ["y"]}})
+    made = construct(first.One, {**data, "other": {"back": data, "few": ["y"]}})
 
-    assert first.__doc__ == first.One.__doc__ == NASTY
-    assert second.WORD == NASTY
-    assert made.other == second.Other(back=first.One(str=[1]), few=["y"])
-    assert second.Many == list[second.Other]
+    assert first.__doc__ == first.One.__doc__ == first.Colour.__doc__ == second.WORD == QUOTES
+    assert made.other == second.Other(back=construct(first.One, data), few=["y"])
+    assert next(iter(made.mapping)) is first.Colour.RED
+    assert first.Others == list[second.Other]
+    assert second.Many == dict[str, first.One]
+    assert first.Same == second.Few
+
+
+async def test_a_struct_with_a_tag_travels_in_both_directions(tmp_path, monkeypatch):
+    """The author gets and returns the class of the struct; its tag is the member `type` of the data."""
+    written(NASTY, tmp_path, monkeypatch)
+    second = importlib.import_module("b.nasty_stub")
+    seen: list[Any] = []
+
+    class Rs(second.ROperations):
+        async def create(self, inputs):
+            seen.append(inputs.maybe)
+            return plugin.Found("1", second.R(pw=inputs.pw, maybe=inputs.maybe, id_out=5))
+
+    class Counting(second.CountFunction):
+        pass
+
+    connection = InProcess(Servicer(to_json(NASTY), [Rs(), second.EmptyOperations(), Counting()]))
+    inputs = {"pw": {"$secret": "x"}, "maybe": {"type": "other", "few": ["y"]}}
+    request = message["CreateRequest"](
+        subject=message["Subject"](token=second.ROperations.token), inputs=json.dumps(inputs).encode()
+    )
+    answer = await connection.call("Create", request)
+
+    assert answer.failure.message == ""
+    assert seen == [second.Other(few=["y"])]
+    assert json.loads(answer.state)["maybe"] == inputs["maybe"]

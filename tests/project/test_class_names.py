@@ -9,12 +9,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ROOT / "resources/kinds"
 """Classes of kinds are named after functions of the language, such as `present` and `absent`."""
-WORDS = (ROOT / "resources/idl/__init__.py", ROOT / "agent/plugins/stub.py")
-"""The words of authors of packages (`idl.Resource`, `plugin.Found`), which they use with the name of the module."""
+WORDS = tuple(ROOT / each for each in ("resources/idl/__init__.py", "agent/plugins/stub.py", "agent/plugins/pack.py"))
+"""The words of authors and users of packages (`idl.Resource`, `plugin.Found`), used with the module's."""
 
 
 def test_no_two_classes_share_a_name():
-    """Classes of kinds, and words of authors of packages, may share a name with other classes."""
+    """Classes of kinds, and words of authors and users of packages, may share a name with other classes."""
     places = defaultdict(list)
     for folder in ("agent", "resources", "states"):
         for path in (ROOT / folder).rglob("*.py"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from holdfast import plugin
 
@@ -12,7 +11,6 @@ from holdfast import plugin
 class Line(plugin.Struct):
     """A line of a note."""
 
-    record: ClassVar[str] = "note:Line"
     text: str
     number: int | plugin.Unset = plugin.UNSET
 
@@ -21,7 +19,6 @@ class Line(plugin.Struct):
 class Note(plugin.Struct):
     """A note, which the provider keeps as a file."""
 
-    record: ClassVar[str] = "notes:note:Note"
     name: str | plugin.Unset = plugin.UNSET
     owner: str | plugin.Unset = plugin.UNSET
     lines: list[Line] | plugin.Unset = plugin.UNSET
@@ -40,7 +37,6 @@ class NoteOperations(plugin.Operations[Note]):
 class Count(plugin.Struct):
     """Count the notes of an owner."""
 
-    record: ClassVar[str] = "notes:note:Count"
     owner: str
     password: plugin.Secret | plugin.Unset = plugin.UNSET
 
@@ -49,7 +45,6 @@ class Count(plugin.Struct):
 class CountResult(plugin.Struct):
     """What `Count` returns."""
 
-    record: ClassVar[str] = "notes:note:CountResult"
     total: int | plugin.Unset = plugin.UNSET
     largest: str | plugin.Unset = plugin.UNSET
 

@@ -28,7 +28,6 @@ class Protocol(enum.StrEnum):
 class SecurityGroupRule(plugin.Struct):
     """One kind of traffic that is let through."""
 
-    record: typing.ClassVar[str] = "ec2/security_group:SecurityGroupRule"
     protocol: Protocol
     from_port: Port
     """First port of the range."""
@@ -51,7 +50,6 @@ class SecurityGroup(plugin.Struct):
                 - {protocol: tcp, from_port: 443, to_port: 443, cidr_blocks: [0.0.0.0/0]}
     """
 
-    record: typing.ClassVar[str] = "aws:ec2/security_group:SecurityGroup"
     name: str | plugin.Unset = plugin.UNSET
     """Name of the resource; a change replaces it."""
     vpc: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import typing
 
 from holdfast import plugin
 
@@ -14,7 +13,6 @@ from holdfast import plugin
 class Vpc(plugin.Struct):
     """A virtual network of its own."""
 
-    record: typing.ClassVar[str] = "aws:ec2/vpc:Vpc"
     name: str | plugin.Unset = plugin.UNSET
     """Name of the resource; a change replaces it."""
     cidr_block: str
