@@ -1,9 +1,14 @@
-"""`trigger` for operators: runs one resource, and waits for the outcome."""
+"""`trigger` for operators: runs one resource, and waits for the outcome.
+
+A run that has begun before may have read what the operator has changed since, so its outcome is no answer: the engine
+makes another one.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.agent.control.schema import ControlError
@@ -13,18 +18,34 @@ from holdfast.agent.insight.search import find
 from holdfast.agent.narrate import Narrator
 
 
+@dataclass(eq=False)
+class _Caller:
+    """Who waits for the outcome of a run."""
+
+    asked: Callable[[], None]
+    """Called when the next outcome of the resource is the one that the caller waits for."""
+    outcome: asyncio.Future[Outcome] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    next: bool = False
+    """Whether it is; otherwise, the outcome of an earlier run comes first."""
+
+    def begin(self, *_: object) -> None:
+        """Note that no earlier run is under way any more."""
+        self.next = True
+        self.asked()
+
+
 class Triggers:
     """The callers that wait for runs of one engine."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._waiting: dict[str, list[asyncio.Future[Outcome]]] = {}
-        """Resource -> callers that wait for the outcome of its run."""
+        self._waiting: dict[str, list[_Caller]] = {}
+        """Resource -> callers that wait for its run."""
 
     async def trigger(self, name: str, asked: Callable[[str], None]) -> dict[str, Any]:
         """Run one resource now; `text` is the outcome in a sentence, `result` that of the outcome.
 
-        `asked` is called with the identity of the resource before it runs.
+        `asked` is called with the identity of the resource before it runs for this caller.
 
         Raises `ControlError` if there is no such resource, or if it is paused by name.
         """
@@ -34,33 +55,41 @@ class Triggers:
             raise ControlError(
                 f"cannot trigger {identity}: {by.pattern} is {by.said}; `holdfast resume '{by.pattern}'` first"
             )
-        asked(identity)
+        caller, earlier = _Caller(lambda: asked(identity)), vertex.run.task
         try:
             self._engine.trigger(identity)
         except KeyError:  # the states were replaced during the search
             raise ControlError(_no_longer(identity)) from None
+        self._waiting.setdefault(identity, []).append(caller)
+        if earlier:
+            earlier.add_done_callback(caller.begin)
+        else:
+            caller.begin()
         if self._engine.going_down:
+            caller.outcome.cancel()
             return {"text": f"the system is shutting down: {identity} is not run", "result": None}
         if self._engine.paused:
+            caller.outcome.cancel()
             return {"text": f"paused: {identity} runs after `holdfast resume`", "result": None}
-        ran: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(identity, []).append(ran)
-        outcome = await ran
+        outcome = await caller.outcome
         line = Narrator().tell(Ran(0, outcome))
         return {"text": line.text if line else "", "result": outcome.result}
 
     def tell(self, event: Event) -> None:
-        """Answer callers whose resource has run, or has left the graph."""
+        """Answer callers whose resource has run for them, or has left the graph."""
         if not self._waiting:
             return
-        if isinstance(event, Ran):
-            for waiting in self._waiting.pop(event.outcome.identity, ()):
-                if not waiting.done():
-                    waiting.set_result(event.outcome)
+        if isinstance(event, Ran) and not event.outcome.listener:
+            callers = self._waiting.pop(event.outcome.identity, [])
+            if later := [each for each in callers if not each.next]:
+                self._waiting[event.outcome.identity] = later
+            for caller in callers:
+                if caller.next and not caller.outcome.done():
+                    caller.outcome.set_result(event.outcome)
         elif isinstance(event, Notice) and event.code == "left":
-            for waiting in self._waiting.pop(event.identity, ()):
-                if not waiting.done():
-                    waiting.set_exception(ControlError(_no_longer(event.identity)))
+            for caller in self._waiting.pop(event.identity, ()):
+                if not caller.outcome.done():
+                    caller.outcome.set_exception(ControlError(_no_longer(event.identity)))
 
 
 def _no_longer(identity: str) -> str:

@@ -42,8 +42,8 @@ class Trigger(ControlRequest, verb="trigger"):
 def trigger(identity: str, source: ConfigurationSource) -> None:
     """Make the running agent run one resource now, even an action that is already done.
 
-    Its guards (`unless`, ...) still apply. The ID or the name alone, or the end of a path, is enough if only one
-    resource has it.
+    Its guards (`unless`, ...) still apply. If it is running already, it runs once more afterwards. The ID or the name
+    alone, or the end of a path, is enough if only one resource has it.
 
     Exit codes: 0 the resource ran, or had no reason to run; 1 it failed.
     """
