@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.agent.host.fanotify_watches import FanotifyWatches, Unfit
 from holdfast.agent.host.inotify import InotifyWatches
-from holdfast.agent.host.kernel_watches import ABSENT, END, FULL, STEP, Event, KernelWatches
+from holdfast.agent.host.kernel_watches import ABSENT, END, FILE, FULL, STEP, Event, KernelWatches
 from holdfast.agent.host.path_nodes import KernelWatch, PathNode, held
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Backends:
     ) -> None:
         inotify, fanotify = InotifyWatches(opened, closing), FanotifyWatches(opened, closing)
         orders = {"auto": (inotify, fanotify), "inotify": (inotify,), "fanotify": (fanotify, inotify)}
+        self._inotify = inotify
         self._order: tuple[KernelWatches, ...] = orders[choice]
         self._namer = namer
 
@@ -41,13 +43,16 @@ class Backends:
         """Return the number of watches."""
         return sum(len(backend.entries) for backend in self._order)
 
-    def attach(self, node: PathNode, *, follow: bool) -> None:
-        """Watch the directory that is at the node's path now. Raises `OSError`; the node then has no watch."""
+    def attach(self, node: PathNode, *, follow: bool, mounted: bool) -> None:
+        """Watch the directory that is at the node's path now or, if it is `mounted`, the file.
+
+        Raises `OSError`; the node then has no watch.
+        """
         mask = FULL if node.full else STEP if node.children or node.parent is None else END
         try:
             with held(node.path, follow=follow) as path:
                 itself = follow or path != node.path
-                self._take(node, *self._added(path, mask, follow=itself))
+                self._take(node, *self._added(path, mask, follow=itself, mounted=mounted))
                 if self._namer is not None and node.kernel is not None:
                     wanted = FULL if any(each.full for each in node.kernel.nodes) else mask
                     self._namer.mark(path, wanted, follow=itself)
@@ -55,13 +60,18 @@ class Backends:
             self.detach(node)
             raise
 
-    def _added(self, path: str, mask: int, *, follow: bool) -> tuple[KernelWatches, Hashable]:
-        """Return the first backend that watches a directory, and the key of its watch. Raises `OSError`."""
+    def _added(self, path: str, mask: int, *, follow: bool, mounted: bool) -> tuple[KernelWatches, Hashable]:
+        """Return the first backend that watches a directory, and the key of its watch. Raises `OSError`.
+
+        A mounted file is watched by inotify: fanotify names the directory to which the file belongs.
+        """
         refusals: list[OSError] = []
         for backend in self._order:
             try:
                 return backend, backend.add(path, mask, follow=follow)
             except OSError as error:
+                if mounted and error.errno == errno.ENOTDIR:
+                    return self._inotify, self._inotify.add(path, FILE, follow=follow)
                 if error.errno in ABSENT:
                     raise
                 refusals.append(error)

@@ -13,9 +13,9 @@ from typing import cast
 
 from asyncinotify import Inotify, Mask, Watch
 
-from holdfast.agent.host.kernel_watches import IGNORED, NAMES, OVERFLOW, Event, KernelWatches
+from holdfast.agent.host.kernel_watches import FILE, IGNORED, NAMES, OVERFLOW, Event, KernelWatches
 
-HOW = Mask.ONLYDIR | Mask.EXCL_UNLINK | Mask.MASK_ADD
+HOW = Mask.EXCL_UNLINK | Mask.MASK_ADD
 BUFFER = 1 << 16
 """Bytes that one read of the descriptor takes: about two thousand events."""
 HEADER = struct.Struct("iIII")
@@ -60,11 +60,14 @@ class InotifyWatches(KernelWatches):
         self._inotify: Descriptor | None = None
 
     def add(self, path: str, mask: int, *, follow: bool) -> Hashable:
-        """Watch the directory at a path, and return the watch descriptor. Raises `OSError`."""
+        """Watch the directory at a path, or with the mask `FILE` a file; return the watch descriptor.
+
+        Raises `OSError`.
+        """
         if self._inotify is None:
             self._inotify = Descriptor()
             self.opened(self._inotify.fd)
-        how = HOW | Mask(mask)
+        how = HOW | Mask(mask) | (Mask(0) if mask == FILE else Mask.ONLYDIR)
         watch: Watch = self._inotify.add_watch(path, how if follow else how | Mask.DONT_FOLLOW)
         return watch.wd
 

@@ -23,6 +23,8 @@ END = ATTRIB | DELETE_SELF | MOVE_SELF
 report its attributes if the directory is a mount point."""
 STEP = DELETE | MOVED_TO | DELETE_SELF | MOVE_SELF
 """Events of a directory that is only a component of a path. They are few, so a busy directory (/tmp) costs little."""
+FILE = MODIFY | ATTRIB | CLOSE_WRITE | DELETE_SELF | MOVE_SELF
+"""Events of a file that is a mount point: it belongs to another directory, whose watches report them."""
 FULL = STEP | CREATE | MOVED_FROM | ATTRIB | MODIFY | CLOSE_WRITE
 """Events of a directory that contains a watched path."""
 ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from holdfast.agent.host.backends import Backends
 from holdfast.agent.host.kernel_watches import ABSENT
+from holdfast.agent.host.mount_points import MountPoints
 from holdfast.agent.host.path_nodes import (
     NOTHING,
     PathNode,
@@ -33,8 +34,6 @@ from holdfast.agent.host.path_nodes import (
     status,
 )
 from holdfast.agent.host.watch_bounds import UNBOUNDED, WatchBounds
-from holdfast.resources import paths
-from holdfast.resources.paths import mounts
 
 HOPS = 40
 """Most symbolic links followed for one watch; the kernel's own limit."""
@@ -63,9 +62,7 @@ class PathTree:
         self._relink: set[Subscription] = set()
         self._links: set[PathNode] = set()
         """All symbolic links, followed or not."""
-        self._foreign: frozenset[str] = frozenset()
-        """Mount points of file systems that an untrusted user has mounted."""
-        self._owners: Mapping[str, int] = {}
+        self._mounts = MountPoints()
 
     def begin(self, *, postpones: bool = False) -> None:
         """Start a pass, before any access: find mount points that must not be accessed, and reset entry counts.
@@ -78,16 +75,12 @@ class PathTree:
 
     def _find_foreign(self) -> None:
         self._room = UNBOUNDED
-        owners = mounts.foreign()
-        if owners is self._owners:
-            return
-        trusted, before = paths.trusted_uids(), self._foreign
-        self._owners = owners
-        self._foreign = frozenset(point for point, uid in owners.items() if uid not in trusted)
-        for node in [node for point in self._foreign - before for node in self.showing(point)]:
-            self.look(node)
-        self.resolve()
-        self.postponed.update((node, None) for point in before - self._foreign for node in self.showing(point))
+        new, gone = self._mounts.renew()
+        if new:
+            for node in [node for point in new for node in self.showing(point)]:
+                self.look(node)
+            self.resolve()
+        self.postponed.update((node, None) for point in gone for node in self.showing(point))
 
     def take_postponed(self) -> list[PathNode]:
         """Return nodes to arm in this pass: those that were postponed first. They stay postponed until `look`."""
@@ -123,9 +116,9 @@ class PathTree:
         return node, fresh or node
 
     def showing(self, real: str) -> list[PathNode]:
-        """Return the nodes on the way to a watched path whose link-free path is `real`.
+        """Return the nodes whose link-free path is `real`; several links may lead there.
 
-        Several links may lead there.
+        In place of an entry of a recursively watched directory that has no node, the directory is returned.
         """
         ways = [(self.root, real)]
         for link in self._links:
@@ -135,8 +128,11 @@ class PathTree:
         found = []
         for start, rest in ways:
             node: PathNode | None = start
+            above: PathNode | None = None
             for name in filter(None, rest.split("/")):
-                node = node.children.get(name) if node else None
+                above, node = node, node.children.get(name) if node else None
+            if node is None and above is not None and above.covered:
+                node = above
             if node is not None:
                 found.append(node)
         return found
@@ -232,7 +228,7 @@ class PathTree:
     def _idle(self, node: PathNode) -> bool:
         if node.subscribers or node.children or node in self.postponed:
             return False
-        return not (node.covered and (node.kernel or node in self.polled or node.real in self._foreign))
+        return not (node.covered and (node.kernel or node in self.polled or self._mounts.is_foreign(node.real)))
 
     def look(self, top: PathNode) -> None:
         """Arm a node and all nodes below again, for the files that are at their paths now; some may be postponed."""
@@ -273,7 +269,7 @@ class PathTree:
         if parent is not None:
             node.covered = True if node.deep else parent.covered
             node.real = node.path if parent.real is parent.path else f"{parent.real.rstrip('/')}/{node.name}"
-            node.shut = parent.shut or node.real in self._foreign
+            node.shut = parent.shut or self._mounts.is_foreign(node.real)
         else:
             node.covered = bool(node.deep)
 
@@ -291,12 +287,13 @@ class PathTree:
             self._relink.update(*(each.subscribers for each in node.below()))
 
     def _arm(self, node: PathNode, info: os.stat_result) -> None:
-        """Have the kernel watch a node with this status if it is a directory that needs a watch."""
+        """Have the kernel watch a node with this status: a directory that needs a watch, or a mounted file."""
         inside = node.covered and (bool(node.deep) or stat.S_ISDIR(info.st_mode))
         if inside:
             node.loose = is_loose(status(node.real) if node.target else info)
         at_end = bool(node.subscribers) and stat.S_ISDIR(info.st_mode)
-        if inside or at_end or node.children or node.parent is None:
+        file = bool(node.subscribers or node.covered) and stat.S_ISREG(info.st_mode) and self._mounts.has(node.real)
+        if inside or at_end or file or node.children or node.parent is None:
             node.full = node.full or inside
             self.attach(node)
         else:
@@ -317,10 +314,10 @@ class PathTree:
         return status(node.path)
 
     def attach(self, node: PathNode) -> None:
-        """Have the kernel watch a directory; poll the directory if the kernel refuses."""
+        """Have the kernel watch a directory or a mounted file; poll it if the kernel refuses."""
         self.refusals.pop(node, None)
         try:
-            self.kernel.attach(node, follow=node.target is not None)
+            self.kernel.attach(node, follow=node.target is not None, mounted=self._mounts.has(node.real))
         except OSError as error:
             if error.errno in ABSENT:
                 self.polled.pop(node, None)
@@ -337,8 +334,12 @@ class PathTree:
     # -- recursive watches -------------------------------------------------------------------------------------
 
     def _cover(self, node: PathNode) -> None:
-        """Make a node for every directory below a recursively watched one. Links inside are not followed."""
+        """Make a node for every directory and mounted file in a recursively watched directory.
+
+        Links inside are not followed.
+        """
         room, taken = self.bounds.room_to_scan(node), 0
+        mounted = self._mounts.among(node.real)
         try:
             with held(node.path, follow=True) as path, os.scandir(path) as found:
                 for taken, entry in enumerate(found, 1):
@@ -346,22 +347,21 @@ class PathTree:
                         break
                     # a mount point is not accessed, not even for its type
                     if entry.name not in node.children and (
-                        self._is_foreign(node, entry.name) or entry.is_dir(follow_symlinks=False)
+                        entry.name in mounted
+                        or self._mounts.is_foreign(node.real, entry.name)
+                        or entry.is_dir(follow_symlinks=False)
                     ):
                         self.bounds.grow(node, entry.name)
         except OSError:  # gone or unreadable: the parent reports when that changes
             pass
         self.bounds.scanned(node, taken, all_read=taken <= room)
 
-    def _is_foreign(self, node: PathNode, name: str) -> bool:
-        return bool(self._foreign) and f"{node.real.rstrip('/')}/{name}" in self._foreign
-
     # -- polling -----------------------------------------------------------------------------------------------
 
     def entries(self, node: PathNode) -> dict[str, Signature]:
         """Return the signatures of the entries of a directory that have subscriptions.
 
-        The empty name is a directory at the end of a path itself.
+        The empty name is the node itself, at the end of a path.
         """
         names = set(node.children) or {""}
         room = self.bounds.room_to_compare(node)
@@ -372,5 +372,6 @@ class PathTree:
             except OSError:
                 names = set(node.children) or {""}
         self.bounds.compared(node, len(names))
-        own = [name for name in names if not self._is_foreign(node, name)]
-        return {name: signature(os.path.join(node.path, name)) for name in own}  # noqa: PTH118 - Path objects are slow
+        own = [name for name in names if not self._mounts.is_foreign(node.real, name)]
+        top = node.path.rstrip("/")
+        return {name: signature(f"{top}/{name}" if name or node.target else node.path) for name in own}

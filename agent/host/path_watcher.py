@@ -16,6 +16,7 @@ watch reports an event after each part.
 A `Namer`, if there is one, knows which process has changed a watched path (`Subscription.changed_by`).
 
 Mounting, unmounting or remounting a file system over a watched directory is an event of all that it hides or uncovers.
+A file that is a mount point itself is watched alone: the watch of its directory reports no change of its content.
 
 A write through another hard link of a file, or through a memory map, is not an event of the file's directory. So the
 status of each watched file is compared from time to time (`sweep.py`), except for files below a recursively watched

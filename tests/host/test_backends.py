@@ -9,8 +9,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from holdfast.agent.host.inotify import InotifyWatches
 from holdfast.agent.host.kernel_watches import DELETE, FULL, ISDIR
 from holdfast.agent.host.path_watcher import PathWatcher
 from strangers import open_directory
-from watch_backends import BACKENDS, FANOTIFY, Listener
+from watch_backends import BACKENDS, FANOTIFY, Listener, mounted
 
 pytestmark = pytest.mark.skipif(bool(REFUSED), reason=REFUSED)
 
@@ -59,16 +58,6 @@ def marks() -> int:
     """Return the number of marks of this process's fanotify groups."""
     infos = [entry.read_text() for entry in Path("/proc/self/fdinfo").iterdir() if entry.exists()]
     return sum(line.startswith("fanotify ino:") for info in infos for line in info.splitlines())
-
-
-@contextmanager
-def mounted(place: Path, *argv: str) -> Iterator[None]:
-    """Mount a file system at a place."""
-    subprocess.run(["mount", *argv, place], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", place], check=True)
 
 
 # -- one event -------------------------------------------------------------------------------------------------

@@ -228,11 +228,11 @@ async def test_the_number_of_polled_entries_is_limited(watcher, health, home, mo
     monkeypatch.setattr(watch_bounds, "WATCHES", 30)
     real, seen = backends.Backends.attach, []
 
-    def attach(kernel: backends.Backends, node: Any, *, follow: bool) -> None:
+    def attach(kernel: backends.Backends, node: Any, **options: bool) -> None:
         if node.path.startswith(str(home)):
             kernel.detach(node)
             raise OSError(errno.ENOSPC, "No space left on device")
-        real(kernel, node, follow=follow)
+        real(kernel, node, **options)
 
     def signature(path: str) -> tuple[int, ...]:
         seen.append(path)
@@ -322,9 +322,9 @@ def touched(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
         monkeypatch.setattr(os, name, call)
     real_attach = backends.Backends.attach
 
-    def attach(kernel: backends.Backends, node: Any, *, follow: bool) -> None:
+    def attach(kernel: backends.Backends, node: Any, **options: bool) -> None:
         asked.add(node.path)
-        real_attach(kernel, node, follow=follow)
+        real_attach(kernel, node, **options)
 
     monkeypatch.setattr(backends.Backends, "attach", attach)
     yield asked

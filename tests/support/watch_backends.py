@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,16 @@ from holdfast.agent.host.path_watcher import PathWatcher
 
 FANOTIFY = pytest.param("fanotify", marks=pytest.mark.skipif(bool(REFUSED), reason=REFUSED))
 BACKENDS = ["inotify", FANOTIFY]
+
+
+@contextmanager
+def mounted(place: Path, *argv: str) -> Iterator[None]:
+    """Mount a file system at a place."""
+    subprocess.run(["mount", *argv, place], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
 
 
 class Listener:

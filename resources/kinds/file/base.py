@@ -44,7 +44,7 @@ REASONS = {
     errno.EPERM: "the operation is not permitted to the agent, or the file is immutable",
     errno.ENAMETOOLONG: "the path is too long",
     errno.ELOOP: "too many symbolic links",
-    errno.EBUSY: "it is in use",
+    errno.EBUSY: "it is in use, or something is mounted there",
 }
 WINDOWS = dict.fromkeys(
     ("win_owner", "win_perms", "win_deny_perms", "win_inheritance", "win_perms_reset"), "Windows only"
