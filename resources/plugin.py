@@ -17,6 +17,12 @@ class RemoteRecord(NamedTuple):
     """Version of the form of that state."""
     revision: str = ""
     """Revision of the resource; empty if the plugin has none."""
+    unfinished: bool = False
+    """Its creation has failed half-way, so the next try is an update, whatever its state says."""
+    replaced: str = ""
+    """Identifier of the resource that it has replaced and that is still to be deleted; empty if there is none."""
+    hidden: str = ""
+    """Salted hash of the write-only arguments that were sent last; empty if none were."""
 
 
 class Plugin(Protocol):
