@@ -122,7 +122,10 @@ class AgentCalls:
         return [vertex.identity for vertex in found]
 
     def _note(self, record: CallRecord, caller: str, peer: Peer, managed_by: list[str]) -> None:
-        """Log a call, and add it to the history of the resources that manage what it may have changed."""
+        """Log a call. What may have changed something is part of the history, too.
+
+        There it belongs to the resources that manage what it may have changed, or to the host if there are none.
+        """
         said = f": {record.text}" if record.text else ""
         level = log.info if record.outcome in ("done", "usage") else log.warning
         level(
@@ -141,6 +144,9 @@ class AgentCalls:
         for identity in managed_by:
             comment = f"{record.call} ({caller}){said}"
             self._recorder.called(identity, comment, record.duration, asker(peer))
+        if record.changed and not managed_by:
+            about = sorted(f"{kind}[{name}]" for kind, name in record.changed)
+            self._recorder.note("call", about, f"called {record.call}{said}", asker(peer))
 
 
 def _asks_to_stop(gone: asyncio.Task[bytes]) -> bool:

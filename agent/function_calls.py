@@ -24,6 +24,7 @@ from holdfast.resources.interfaces import arguments
 from holdfast.resources.interfaces.binding import Bound
 from holdfast.resources.interfaces.errors import ArgumentError, FunctionNotFound
 from holdfast.resources.interfaces.registry import serving
+from holdfast.resources.interfaces.results import ChangeSet, Result
 from holdfast.resources.interfaces.signatures import parameters
 from holdfast.resources.secrets import MASK, Redactor
 
@@ -130,7 +131,7 @@ class FunctionCall:
         return answer, self._record(answer, duration)
 
     def _record(self, answer: Mapping[str, Any], duration: float) -> CallRecord:
-        text = answer.get("error") or summary(answer["result"])
+        text = answer.get("error") or summary(answer["result"], test=self._request.test)
         return CallRecord(self._shown, self._request.function, answer.get("code", "done"), text, duration, self._things)
 
     async def _result(self) -> Any:
@@ -155,7 +156,7 @@ class FunctionCall:
             raise CallRefused("failed", f"{error}{made}") from error
         except OSError as error:
             raise CallRefused("failed", str(error)) from error
-        return self._redactor.masked(arguments.shown(result))
+        return self._masked(bound, result)
 
     @asynccontextmanager
     async def _at_work(self) -> AsyncIterator[None]:
@@ -173,6 +174,19 @@ class FunctionCall:
                 self.changing = False
                 if threads.busy:
                     self.remainder = Remainder(threads, turn.pop_all())
+
+    def _masked(self, bound: Bound, result: Any) -> Any:
+        """Return a result as plain data with secrets masked.
+
+        The mapping that a function of an interface returns, and that of its changes, have names of things as keys: the
+        package `passwd` is no secret.
+        """
+        shown, name = arguments.shown(result), self._request.function.partition(".")[2]
+        if not bound.promises(name):
+            return self._redactor.masked(shown)
+        if isinstance(result, ChangeSet):
+            return {**self._redactor.masked(shown), "changes": self._redactor.named(shown["changes"])}
+        return self._redactor.masked(shown) if isinstance(result, Result) else self._redactor.named(shown)
 
     def _left(self) -> str:
         return f"; {self._remains}" if self.remainder else ""
@@ -255,12 +269,13 @@ class FunctionCall:
         self._shown = " ".join([self._request.function, *words])
 
 
-def summary(result: Any) -> str:
-    """Return in a sentence what a call has changed; empty for a result that is no change set."""
+def summary(result: Any, *, test: bool = False) -> str:
+    """Return in words what a call has changed, or with `test` would change; empty if its result is no change set."""
     if not isinstance(result, Mapping) or not result.keys() >= {"changes", "comment", "reboot_required"}:
         return ""
     names = ", ".join(result["changes"])
-    return "; ".join(filter(None, (f"changed {names}" if names else "nothing was changed", result["comment"])))
+    done, nothing = ("would change", "nothing would be changed") if test else ("changed", "nothing was changed")
+    return "; ".join(filter(None, (f"{done} {names}" if names else nothing, result["comment"])))
 
 
 def _written(value: Any) -> str:

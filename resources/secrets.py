@@ -87,6 +87,15 @@ class Redactor:
             return [self.masked(value, below=below) for value in data]
         return MASK if below and _is_text(data) else self(data)
 
+    def named(self, data: Any) -> Any:
+        """Redact data that are shown as written; the keys of the mapping, if it is one, are names of things.
+
+        The package `passwd`, unlike a field of that name, has no secret as its value.
+        """
+        if isinstance(data, Mapping):
+            return {self._key(key): self.masked(value) for key, value in data.items()}
+        return self.masked(data)
+
     def _inside(self, value: Any) -> Any:
         if isinstance(value, Mapping):
             return {self._key(key): self(each) for key, each in value.items()}

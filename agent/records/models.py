@@ -163,7 +163,7 @@ class Note(Model, table="notes"):
     host: Annotated[Ref[Host], OnDelete.DANGLE]
     at: float
     what: str
-    """`pause`, `resume`, `note`, ..."""
+    """`pause`, `resume`, `call`, ..."""
     about: tuple[str, ...] = ()
     """Identities or patterns of resources."""
     text: Annotated[str, Private()] = ""

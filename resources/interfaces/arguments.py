@@ -13,7 +13,7 @@ import json
 import types
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -146,8 +146,8 @@ class Signature:
 
 
 def is_secret(hint: Any) -> bool:
-    """Return whether an annotation is marked as secret."""
-    return get_origin(hint) is Annotated and SECRET in get_args(hint)
+    """Return whether an annotation, or a part of it (`Secret | None`), is marked as secret."""
+    return any(part is SECRET or is_secret(part) for part in get_args(hint))
 
 
 def shown(value: Any) -> Any:

@@ -33,7 +33,8 @@ GRAINS = frozenset({
 
 RESERVED = frozenset({
     "changes", "chosen_by_name", "decide", "declaration", "deprecated_calls", "describe", "entry", "function",
-    "functions", "generated", "has", "interface", "module", "offer", "provider", "thing", "tool", "version", "words",
+    "functions", "generated", "has", "interface", "module", "offer", "promises", "provider", "thing", "tool", "version",
+    "words",
 })  # fmt: skip
 """Names of the attributes of `Interface` and `Bound`, which no function may have."""
 

@@ -96,6 +96,10 @@ class Bound:
         name = self._former.get(function, function)
         return self._promised.get(name) or self._provided.public.get(name)
 
+    def promises(self, function: str) -> bool:
+        """Return whether the interface says what a function does, also by a former name."""
+        return not self.interface.generated and self._former.get(function, function) in self._promised
+
     def changes(self, function: str) -> bool:
         """Return whether a function may change something, also by a former name."""
         name = self._former.get(function, function)

@@ -243,9 +243,11 @@ def _outcome(key: str, value: Any) -> tuple[Any, str]:
     if isinstance(value, ChangeSet):
         done = value.comment or ("done" if value else "nothing to change")
         return value.changes or None, f"{key}: {done}"
+    function = table.find(key.partition(":")[0])
+    shown = MASKED.named(value) if function and function.interface else MASKED.masked(value)
     if _has_failed(value):
-        raise Permanent(f"{key}: the call has failed" + ("" if value is False else f": {MASKED.masked(value)}"))
-    return (True if value is None else MASKED.masked(value)), f"{key}: done"
+        raise Permanent(f"{key}: the call has failed" + ("" if value is False else f": {shown}"))
+    return (True if value is None else shown), f"{key}: done"
 
 
 def _has_failed(value: Any) -> bool:

@@ -41,13 +41,23 @@ from typing import Any
 from holdfast.resources.contract import Resource
 from holdfast.resources.interfaces.base import Interface, Options, looks, not_applicable, replaces, supported
 from holdfast.resources.interfaces.provider import Provider
-from holdfast.resources.interfaces.results import ChangeSet, Secret
+from holdfast.resources.interfaces.results import ChangeSet, Result, Secret
 
 HOST = Path("@HOST@")
 
 
+class Thing(Result):
+    """A thing with secrets: its key, and whatever a tool adds."""
+
+    key: Secret
+
+
 class Things(Interface, name="zthings"):
     """Things of the tests."""
+
+    async def look(self, names: Sequence[str]) -> dict[str, list[Thing]]:
+        """Return things with all that is known of them."""
+        return {}
 
     async def read(self, name: str) -> dict[str, str | None]:
         """Return the content of a thing."""
@@ -93,7 +103,10 @@ class Tool(Provider):
 
     async def read(self, name: str) -> dict[str, str | None]:
         path = HOST / name
-        return {name: path.read_text() if path.exists() else None, "password": "hunter22"}
+        return {name: path.read_text() if path.exists() else None}
+
+    async def look(self, names: Sequence[str]):
+        return {name: [{"key": "hunter22", "password": "hunter23", "colour": "red"}] for name in names}
 
     async def write(self, name: str, value: str, *, test: bool = False, options: Options = None) -> ChangeSet:
         if not test:
@@ -133,6 +146,11 @@ class Tool(Provider):
     def own(self) -> str:
         """Return what only this tool has."""
         return "mine"
+
+    @looks
+    def told(self) -> dict[str, str]:
+        """Return a mapping of which no interface says what it means."""
+        return {"password": "hunter22"}
 
     def stir(self) -> str:
         """Do what only this tool can do."""
@@ -259,11 +277,24 @@ def either(request: pytest.FixtureRequest, tree: Tree) -> Iterator[Tree]:
 def test_a_call_prints_its_result(either: Tree) -> None:
     """Text for people and JSON; arguments are words or JSON on standard input; `holdfast` itself is a process."""
     assert either("call", "zthings.write", "a", "value=new", check=0).stdout == "a: none -> new\n"
-    assert either("call", "zthings.read", "a", check=0).stdout == f"a: new\npassword: {MASK}\n"
-    assert either.json("call", "zthings.read", "-", input='{"name": "a"}') == {"a": "new", "password": MASK}
+    assert either("call", "zthings.read", "a", check=0).stdout == "a: new\n"
+    assert either.json("call", "zthings.read", "-", input='{"name": "a"}') == {"a": "new"}
     assert either("call", "zthings.write", "a", "x", "--test", check=0).stdout == "would change a: none -> x\n"
     assert (either.host / "a").read_text() == "new"
-    assert holdfast("call", "zthings.read", "b", "--config", either.config, check=0).stdout.startswith("b: none\n")
+    assert holdfast("call", "zthings.read", "b", "--config", either.config, check=0).stdout == "b: none\n"
+
+
+def test_secrets_in_results_are_masked(either: Tree) -> None:
+    """A field that is marked as secret, one that is named like one, and what another function than those returns.
+
+    The names of things are no names of fields: a package may be called `passwd`.
+    """
+    (either.host / "tokens").write_text("plain")
+    shown = {"key": MASK, "extra": {"password": MASK, "colour": "red"}}
+    assert either.json("call", "zthings.look", "passwd", "tokens") == {"passwd": [shown], "tokens": [shown]}
+    assert either.json("call", "zthings.read", "tokens") == {"tokens": "plain"}
+    assert either.json("call", "zthings.write", "passwd", "x")["changes"] == {"passwd": {"old": None, "new": "x"}}
+    assert either.json("call", "zthings.told") == {"password": MASK}
 
 
 def test_what_the_table_says_decides_the_answer(either: Tree) -> None:
@@ -370,6 +401,24 @@ def test_a_call_waits_for_the_run_of_the_resource(tree: Tree) -> None:
 
     called = next(entry for entry in history if entry["what"] == "called")
     assert called["comment"].startswith("zthings.write name=a value=called (by uid 0 (root), process ")
+
+
+def test_a_call_that_concerns_no_resource_is_in_the_history(tree: Tree) -> None:
+    """With its caller, and by the name of what it changed; a call with `--test`, or one that looks, is not."""
+    with Agent(tree) as agent:
+        tree("call", "zthings.write", "a", "new", "--test", check=0)
+        tree("call", "zthings.read", "a", check=0)
+        tree("call", "zthings.write", "a", "new", check=0)
+        agent.wait(lambda: "called" in tree("history").stdout, "the record of the call")
+        told = tree("history", check=0).stdout
+        assert told.count("called") == 1
+        assert "called zthings.write name=a value=new: changed a\n" in told
+        assert f", pid {os.getpid()}, user root\n" in told
+        assert "called zthings.write" in tree("history", "--resource", "zthings[a]", check=0).stdout
+        assert "called" not in tree("history", "--resource", "zthings[b]", check=0).stdout
+        assert "called zthings.write test=true name=a value=new" not in agent.log
+        assert "name=a value=new test=true (by uid 0 (root), process " in agent.log
+        assert "): would change a\n" in agent.log
 
 
 def test_a_resource_waits_for_the_end_of_a_call(tree: Tree) -> None:

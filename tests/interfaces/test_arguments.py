@@ -60,6 +60,11 @@ async def secret(name: str, value: Secret) -> ChangeSet:
     return ChangeSet()
 
 
+async def secrets(name: str, maybe: Secret | None = None, several: Sequence[Secret] = ()) -> ChangeSet:
+    """Take secrets as parts of values."""
+    return ChangeSet()
+
+
 def bound(function: Any, *words: str, **given: Any) -> dict[str, Any]:
     """Return the arguments of a call."""
     return Signature("mod.f", function).bind(words, given)
@@ -152,6 +157,7 @@ def test_secret_parameters_are_known() -> None:
     assert Signature("mod.f", secret).secret == {"value"}
     assert Signature("user.set_password", UserInterface.set_password).secret == {"value"}
     assert Signature("user.list", UserInterface.list).secret == frozenset()
+    assert Signature("mod.f", secrets).secret == {"maybe", "several"}
 
 
 def test_secret_fields_of_results_are_masked() -> None:

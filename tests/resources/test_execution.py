@@ -130,6 +130,15 @@ async def test_secrets_in_results_are_masked():
     assert ctx.report.changes == {"ret": {"user": "app", "password": "********"}}
 
 
+async def test_the_names_of_packages_are_not_those_of_secrets():
+    """Debian has the package `passwd`; its version is shown."""
+    ctx = context(pkg=Recorder(list_installed={"passwd": [Pkg(name="passwd", version="4.13")]}))
+
+    await declare(**{"pkg.list_pkgs": []}).check_apply(ctx, True)
+
+    assert ctx.report.changes == {"pkg.list_pkgs": {"passwd": "4.13"}}
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
