@@ -18,6 +18,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 
 from holdfast.agent.host import become, processes
 
@@ -36,20 +37,16 @@ for name in ("holdfast", "holdfast.agent", "holdfast.agent.host"):
 """Creates the modules that the program needs without importing their packages, which would import more."""
 
 
-def _program() -> bytes:
-    """Return the program of the fork server.
+def program(*modules: ModuleType, start: str) -> bytes:
+    """Return a program of these modules, of which `start` calls the last one.
 
-    It is read when the agent starts: an update of the files must not mix two versions.
+    They are read when the agent starts: an update of the files must not mix two versions.
     """
-    texts = [
-        (module.__name__, Path(str(module.__file__)).read_text(encoding="utf-8")) for module in (processes, become)
-    ]
-    return "".join(
-        [LOADER, *(f"module = load({name!r}, {text!r})\n" for name, text in texts), "module.serve(int(sys.argv[1]))\n"]
-    ).encode()
+    texts = [(module.__name__, Path(str(module.__file__)).read_text(encoding="utf-8")) for module in modules]
+    return "".join([LOADER, *(f"module = load({name!r}, {text!r})\n" for name, text in texts), f"{start}\n"]).encode()
 
 
-PROGRAM = _program()
+PROGRAM = program(processes, become, start="module.serve(int(sys.argv[1]))")
 
 
 class ForkServer:

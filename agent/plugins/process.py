@@ -1,27 +1,38 @@
 """One start of a plugin: its process, its socket and its secret, from the launch to the end.
 
-The socket lies in a directory of this start, which only the plugin's user can enter. Before the agent speaks, it asks
-the kernel who listens there. The secret reaches the process through a pipe, never through arguments or the environment.
+The socket lies in a directory of this start, which only the plugin's user can enter until it listens, and only the
+agent afterwards. Before the agent speaks, it asks the kernel who listens there. The secret reaches the process through
+a pipe, never through arguments or the environment. A keeper (`agent/host/keeper.py`) ends the plugin with all that it
+has started, also if the agent is killed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
+import marshal
 import os
-import pwd
 import secrets
 import shutil
 import signal
 import subprocess
-import tempfile
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Coroutine
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
+from holdfast.agent.host import keeper, processes
+from holdfast.agent.host.forkserver import in_memory, program
 from holdfast.agent.plugins.client import Client, listener
+from holdfast.agent.plugins.launching import (
+    Launch,
+    PluginUser,
+    close_home,
+    demand_trusted,
+    make_home,
+    user_of,
+)
+from holdfast.agent.plugins.log_lines import LINE, Log, read_log
 from holdfast.agent.plugins.messages import READY, SECRET_VARIABLE
 from holdfast.resources.context import PATH
 from holdfast.resources.errors import Permanent, Temporary
@@ -29,37 +40,34 @@ from holdfast.resources.errors import Permanent, Temporary
 START = 10.0
 """Seconds within which a plugin has to listen."""
 GRACE = 5.0
-"""Seconds from SIGTERM to SIGKILL."""
-LINE = 64 << 10
-"""Greatest length of a line of the plugin's log, in bytes; a longer line is dropped."""
-Log = Callable[[str, Mapping[str, Any]], None]
-"""Receives the level and the fields of one line of the plugin's log."""
-
-
-@dataclass(frozen=True)
-class Launch:
-    """How to start a plugin."""
-
-    name: str
-    command: Sequence[str]
-    user: str = ""
-    """User that the process runs as; empty: that of the agent."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    memory: int = 0
-    """Greatest size of its address space, in bytes; 0: no limit."""
+"""Seconds that a plugin has to end by itself: more than it gives its calls (`server.GRACE`)."""
+KEEPER = program(processes, keeper, start="module.keep(*map(int, sys.argv[1:]))")
+STEPS = {
+    "user": "cannot become its user, whom this host may not have: name another `user`",
+    "limits": "cannot set its limits: `files` or `memory`",
+}
+"""Step of the keeper that failed -> what to say; any other is the start of the program."""
 
 
 class PluginProcess:
-    """A plugin that runs. `ended` is done when its process has ended; its result says how."""
+    """A plugin that runs. `ended` is done when the process and all its descendants have ended; its result says how."""
 
-    def __init__(self, launch: Launch, process: subprocess.Popen[bytes], home: Path, client: Client) -> None:
-        self.launch = launch
+    def __init__(self, wanted: Launch, keeping: _Keeping, home: Path, client: Client) -> None:
+        self.launch = wanted
         self.client = client
-        self.pid = process.pid
-        self._process = process
-        self._home = home
+        self._keeping, self._home = keeping, home
         self._pipes: list[asyncio.ReadTransport] = []
+        self._said: dict[str, str] = {}
+        """What the keeper has reported, by its first word."""
+        self._begun = asyncio.Event()
+        """Set once the keeper has said whether the process exists."""
+        self._told: asyncio.Task[None] = asyncio.ensure_future(self._hear())
         self.ended: asyncio.Task[str] = asyncio.ensure_future(self._wait())
+
+    @property
+    def pid(self) -> int:
+        """Return the process of the plugin; 0 if it was not started."""
+        return int(self._said.get("pid", 0))
 
     async def lines(self, pipe: Any) -> asyncio.StreamReader:
         """Return a reader of one of the process's outputs, which ends with the process."""
@@ -73,169 +81,170 @@ class PluginProcess:
         task = asyncio.ensure_future(reading)
         self.ended.add_done_callback(lambda _: task.done())  # refers to the task, which would be collected otherwise
 
+    async def listens(self, output: asyncio.StreamReader, path: str, user: PluginUser) -> None:
+        """Wait until the plugin listens, and check that no other process does.
+
+        Raises `Permanent` if it cannot be started as declared, and `Temporary` if it does not listen in time.
+        """
+        name = self.launch.name
+        try:
+            async with asyncio.timeout(START):
+                line = await output.readline()
+        except TimeoutError:
+            raise Temporary(f"plugin {name}: it does not listen within {START:g} s") from None
+        except ValueError:
+            line = b"a very long line"
+        if not line:
+            how = await self.ended
+            raise self._refusal() or Temporary(f"plugin {name}: it {how} before it listened")
+        if line.strip() != READY.encode():
+            raise Permanent(f"plugin {name}: it wrote {line[:80]!r}, not {READY!r}: it is no plugin of holdfast")
+        await self._begun.wait()
+        try:
+            close_home(self._home, user)
+            pid, uid = await asyncio.to_thread(listener, path)
+            group = os.getpgid(pid)
+        except OSError as error:
+            told = f"it says that it listens, but {path} does not answer: {error.strerror}"
+            raise Temporary(f"plugin {name}: {told}") from None
+        if uid != user.uid or group != self.pid:
+            raise Permanent(f"plugin {name}: another process ({pid} of user {uid}) listens on its socket")
+
+    def _refusal(self) -> Permanent | None:
+        """Return why the keeper could not start the process; None if it has."""
+        number, _, step = self._said.get("error", "").partition(" ")
+        if not number:
+            return None
+        told = STEPS.get(step, f"cannot start {self.launch.command[0]}")
+        return Permanent(f"plugin {self.launch.name}: {told}: {os.strerror(int(number))}")
+
+    async def _hear(self) -> None:
+        """Read what the keeper reports, until it ends."""
+        report = await self.lines(self._keeping.report)
+        while line := (await report.readline()).decode():
+            word, _, rest = line.strip().partition(" ")
+            self._said[word] = rest
+            self._begun.set()
+        self._begun.set()
+
     async def _wait(self) -> str:
-        """Return how the process has ended; what it has left in its process group is ended as well."""
+        """Return how the process has ended."""
         loop, over = asyncio.get_running_loop(), asyncio.Event()
-        descriptor = os.pidfd_open(self.pid)
+        descriptor = os.pidfd_open(self._keeping.process.pid)
         try:
             loop.add_reader(descriptor, over.set)
             await over.wait()
         finally:
             loop.remove_reader(descriptor)
             os.close(descriptor)
-        _signal(self.pid, signal.SIGKILL)
-        status = self._process.wait()
+        self._keeping.process.wait()
+        await self._told
         self.close_input()
         for pipe in self._pipes:
             pipe.close()
-        await asyncio.to_thread(shutil.rmtree, self._home, ignore_errors=True)
+        if "ended" not in self._said:  # somebody has killed the keeper
+            processes.send_group(self.pid, signal.SIGKILL)
+            await asyncio.to_thread(shutil.rmtree, self._home, ignore_errors=True)
+            return "ended with its keeper"
+        status = int(self._said["ended"])
         return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
 
     def close_input(self) -> None:
-        """Close the standard input of the process, upon which it ends."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        """Close the pipe to the keeper, which then ends the process, as it does when the agent dies."""
+        self._keeping.lifeline.close()
 
-    async def stop(self) -> None:
-        """End the process and those of its process group, and remove its directory."""
+    async def stop(self, *, at_once: bool = False) -> None:
+        """End the process with all that it has started, and remove its directory."""
         await self.client.close()
-        if not self.ended.done():
-            _signal(self.pid, signal.SIGTERM)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self.ended), GRACE)
-        if not self.ended.done():
-            _signal(self.pid, signal.SIGKILL)
+        if at_once:
+            with suppress(OSError, ValueError):  # it has ended
+                self._keeping.lifeline.write(b"!")
+        self.close_input()
         await self.ended
 
 
-async def launch(wanted: Launch, below: Path, log: Log) -> PluginProcess:
+async def launch(wanted: Launch, log: Log, below: Path | None = None) -> PluginProcess:
     """Start a plugin and return it once it listens. `below`: directory for the directories of plugins.
 
     Raises `Permanent` if it cannot be started as declared, and `Temporary` if it does not listen in time.
     """
-    owner = _owner(wanted)
-    home = await asyncio.to_thread(_home, below, wanted.name, owner)
+    user = user_of(wanted)
+    await asyncio.to_thread(demand_trusted, wanted)
+    try:
+        home = await asyncio.to_thread(make_home, wanted.name, user, below)
+    except OSError as error:
+        raise Temporary(f"plugin {wanted.name}: cannot make its directory: {error}") from None
     secret, path = secrets.token_urlsafe(32), str(home / "socket")
     try:
-        process = _spawn(wanted, owner, path, secret)
-    except BaseException:
+        keeping = _spawn(wanted, user, home, secret)
+    except OSError as error:
         shutil.rmtree(home, ignore_errors=True)
-        raise
-    plugin = PluginProcess(wanted, process, home, Client.local(wanted.name, path, secret))
+        raise Temporary(f"plugin {wanted.name}: cannot start a process: {error.strerror}") from None
+    plugin = PluginProcess(wanted, keeping, home, Client.local(wanted.name, path, secret))
     try:
-        output, errors = await plugin.lines(process.stdout), await plugin.lines(process.stderr)
-        plugin.keep(_read_log(errors, log))
-        await _ready(plugin, output, path, owner)
-        plugin.keep(_read_log(output, log))
+        output, errors = await plugin.lines(keeping.output), await plugin.lines(keeping.errors)
+        plugin.keep(read_log(errors, log))
+        await plugin.listens(output, path, user)
+        plugin.keep(read_log(output, log))
     except BaseException:
-        await plugin.stop()
+        await plugin.stop(at_once=True)
         raise
     return plugin
 
 
-def _owner(wanted: Launch) -> pwd.struct_passwd:
-    try:
-        return pwd.getpwnam(wanted.user) if wanted.user else pwd.getpwuid(os.geteuid())
-    except KeyError:
-        raise Permanent(f"plugin {wanted.name}: there is no user {wanted.user!r}") from None
+class _Keeping(NamedTuple):
+    """A keeper that was started, with the agent's ends of its pipes."""
+
+    process: subprocess.Popen[bytes]
+    lifeline: IO[bytes]
+    report: IO[bytes]
+    output: IO[bytes]
+    errors: IO[bytes]
 
 
-def _home(below: Path, name: str, owner: pwd.struct_passwd) -> Path:
-    """Create the directory of one start, which only the user of the plugin can enter."""
-    below.mkdir(parents=True, exist_ok=True)
-    below.chmod(0o711)  # whatever the umask: a plugin with a user of its own passes through
-    home = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=below))  # mode 0700
-    if owner.pw_uid != os.geteuid():
-        os.chown(home, owner.pw_uid, owner.pw_gid)
-    return home
-
-
-def _spawn(wanted: Launch, owner: pwd.struct_passwd, path: str, secret: str) -> subprocess.Popen[bytes]:
-    other = owner.pw_uid != os.geteuid()
-    reading, writing = os.pipe()
-    identity: dict[str, Any] = {}
-    if other:
-        groups = os.getgrouplist(owner.pw_name, owner.pw_gid)
-        identity = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": groups}
-    try:
-        os.write(writing, secret.encode())  # fits in the pipe, so it does not block
-        os.close(writing)
-        limit = ("prlimit", f"--as={wanted.memory}", "--") if wanted.memory else ()
-        return subprocess.Popen(
-            [*limit, *wanted.command, path],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={"PATH": PATH, "HOME": owner.pw_dir, **wanted.environment, SECRET_VARIABLE: str(reading)},
-            cwd="/",
-            pass_fds=(reading,),
-            start_new_session=True,
-            umask=0o077,
-            **identity,
+def _spawn(wanted: Launch, user: PluginUser, home: Path, secret: str) -> _Keeping:
+    """Start a keeper with the plugin. Raises `OSError`."""
+    with ExitStack() as ours, ExitStack() as theirs:
+        report, output, errors = (_inward(ours, theirs) for _ in range(3))
+        (lifeline, life), (secrecy, secret_end) = (_outward(ours, theirs) for _ in range(2))
+        secrecy.write(secret.encode())  # fits in the pipe, so it does not block
+        secrecy.close()
+        environment = {"PATH": PATH, "HOME": user.home, **wanted.environment, SECRET_VARIABLE: str(secret_end)}
+        kept = keeper.Kept(
+            [os.fsencode(word) for word in (*wanted.command, str(home / "socket"))],
+            {os.fsencode(name): os.fsencode(value) for name, value in environment.items()},
+            (user.uid, user.gid, list(user.groups)) if user.foreign else None,
+            wanted.memory,
+            wanted.files,
+            (output[1], errors[1]),
+            secret_end,
+            os.fsencode(home),
+            GRACE,
         )
-    except OSError as error:
-        raise Permanent(f"plugin {wanted.name}: cannot start {wanted.command[0]}: {error.strerror}") from None
-    finally:
-        os.close(reading)
+        program_file = theirs.enter_context(in_memory("keeper", KEEPER))
+        request = theirs.enter_context(in_memory("plugin", marshal.dumps(tuple(kept))))
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-E", "-", *map(str, (request, life, report[1]))],
+            stdin=program_file,
+            stdout=subprocess.DEVNULL,
+            cwd="/",
+            env={},
+            pass_fds=[request, life, report[1], output[1], errors[1], secret_end],
+            start_new_session=True,
+        )
+        ours.pop_all()
+    return _Keeping(process, lifeline, report[0], output[0], errors[0])
 
 
-async def _ready(plugin: PluginProcess, output: asyncio.StreamReader, path: str, owner: pwd.struct_passwd) -> None:
-    """Wait until the plugin listens, and check that no other process does."""
-    name = plugin.launch.name
-    try:
-        async with asyncio.timeout(START):
-            line = await output.readline()
-    except TimeoutError:
-        raise Temporary(f"plugin {name}: it does not listen within {START:g} s") from None
-    except ValueError:
-        line = b"a very long line"
-    if not line:
-        raise Temporary(f"plugin {name}: it {await plugin.ended} before it listened")
-    if line.strip() != READY.encode():
-        raise Permanent(f"plugin {name}: it wrote {line[:80]!r}, not {READY!r}: it is no plugin of holdfast")
-    try:
-        pid, uid = await asyncio.to_thread(listener, path)
-        group = os.getpgid(pid)
-    except OSError as error:
-        raise Temporary(
-            f"plugin {name}: it says that it listens, but {path} does not answer: {error.strerror}"
-        ) from None
-    if uid != owner.pw_uid or group != plugin.pid:
-        raise Permanent(f"plugin {name}: another process ({pid} of user {uid}) listens on its socket")
+def _inward(ours: ExitStack, theirs: ExitStack) -> tuple[IO[bytes], int]:
+    """Return a pipe: the agent's end for reading, and the descriptor of the other end."""
+    reader, writer = os.pipe()
+    theirs.callback(os.close, writer)
+    return ours.enter_context(os.fdopen(reader, "rb", buffering=0)), writer
 
 
-async def _read_log(lines: asyncio.StreamReader, log: Log) -> None:
-    """Pass each line of the plugin's log on, until the plugin ends."""
-    too_long = False
-    while True:
-        try:
-            line = await lines.readuntil()
-        except asyncio.LimitOverrunError as error:
-            await lines.readexactly(error.consumed)
-            too_long = True
-            continue
-        except asyncio.IncompleteReadError as error:
-            if error.partial and not too_long:
-                log(*_parsed(error.partial))
-            return
-        if not too_long:
-            log(*_parsed(line))
-        too_long = False
-
-
-def _parsed(line: bytes) -> tuple[str, Mapping[str, Any]]:
-    """Return level and fields of a line; one that is not an object of JSON is the message."""
-    text = line.decode(errors="replace").rstrip()
-    try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict) or not isinstance(said.get("message"), str):
-        return "info", {"message": text}
-    level = said.pop("level", "info")
-    return level if level in ("debug", "info", "warning", "error") else "info", said
-
-
-def _signal(group: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
+def _outward(ours: ExitStack, theirs: ExitStack) -> tuple[IO[bytes], int]:
+    """Return a pipe: the agent's end for writing, and the descriptor of the other end."""
+    reader, writer = os.pipe()
+    theirs.callback(os.close, reader)
+    return ours.enter_context(os.fdopen(writer, "wb", buffering=0)), reader

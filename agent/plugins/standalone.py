@@ -58,11 +58,11 @@ async def serve(servicer: Servicer, wanted: argparse.Namespace, configure: Confi
     server.add_generic_rpc_handlers([Handlers(servicer, "")])
     address = f"{wanted.listen.rpartition(':')[0]}:{_port(server, wanted)}"
     await server.start()
-    sys.stdout.write(f"{READY} at {address}\n")
-    sys.stdout.flush()
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
+    sys.stdout.write(f"{READY} at {address}\n")
+    sys.stdout.flush()
     await ended.wait()
     await server.stop(GRACE)
 

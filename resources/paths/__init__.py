@@ -17,6 +17,7 @@ from holdfast.resources.paths.trust import trusted_uids
 from holdfast.resources.paths.walk import (
     at,
     demand_trusted,
+    demand_trusted_file,
     directory,
     exists,
     forget,
@@ -34,6 +35,7 @@ __all__ = [
     "at",
     "change",
     "demand_trusted",
+    "demand_trusted_file",
     "directory",
     "everyone_reads",
     "exists",

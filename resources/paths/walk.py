@@ -122,6 +122,16 @@ def read_trusted(path: str, limit: int = LIMIT, *, secret: bool = False) -> byte
     return read_whole(handle.fd, info, limit, path)
 
 
+def demand_trusted_file(path: str) -> None:
+    """Raise `Unsafe` unless only trusted users could have put the file at a path there, or written it.
+
+    Raises `OSError` if there is none, and `Permanent` for what is no regular file.
+    """
+    place = at(path, follow=True)
+    handle, info = place.open()
+    demand_trusted(place, info, acl_of(handle))
+
+
 def make_parents(path: str, uid: int = -1, gid: int = -1, mode: int = 0o755) -> list[str]:
     """Make the missing parents of a path; return their paths, outermost first.
 

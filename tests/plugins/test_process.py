@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
+import re
 import signal
 import stat
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +18,16 @@ import pytest
 from tests.plugins.conftest import Caller
 
 from deadline import DEADLINE
-from holdfast.agent.plugins import process
+from holdfast.agent.plugins import log_lines, process
 from holdfast.agent.plugins.client import Client, shake_hands
+from holdfast.agent.plugins.launching import Launch
 from holdfast.agent.plugins.messages import message
-from holdfast.agent.plugins.process import Launch, PluginProcess, launch
+from holdfast.agent.plugins.process import PluginProcess, launch
 from holdfast.agent.plugins.schema import Schema
 from holdfast.resources.errors import Permanent, Temporary
 from notes_package import HOME, NOTES, SCHEMA
 
+ME = pwd.getpwuid(os.geteuid()).pw_name
 HEALTH = message["HealthRequest"]()
 WEB = {"name": "web", "owner": "me"}
 
@@ -53,8 +58,8 @@ async def plugin(provider: Path, tmp_path: Path, log: list[Any]) -> AsyncIterato
 async def started(command: list[str], tmp_path: Path, log: list[Any], **more: Any) -> PluginProcess:
     """Start a plugin."""
     environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
-    wanted = Launch("notes", command, environment=environment, **more)
-    return await launch(wanted, tmp_path / "plugins", lambda level, said: log.append((level, said)))
+    wanted = Launch("notes", command, environment=environment, **{"user": ME, **more})
+    return await launch(wanted, lambda level, said: log.append((level, said)), tmp_path / "plugins")
 
 
 async def test_a_plugin_answers_over_its_socket(plugin, tmp_path):
@@ -147,7 +152,7 @@ async def test_a_plugin_that_floods_its_log_is_answered_and_bounded(plugin, tmp_
     assert "Create has failed: KeyError" in said["message"]
     assert "provider.py" in said["message"]
     assert inputs["password"] not in repr(log)
-    assert max(len(repr(each)) for each in log) < process.LINE
+    assert max(len(repr(each)) for each in log) < log_lines.LINE
 
 
 LISTENING = (
@@ -239,3 +244,158 @@ async def test_another_schema_is_refused_with_what_to_do(plugin):
         Permanent, match=r"version 1\.0\.0 of the package with another schema; the agent has version 2\.0\.0"
     ):
         await shake_hands(plugin.client, other)
+
+
+DEAF = """
+import os, signal, socket, sys, time
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP): signal.signal(number, signal.SIG_IGN)
+if not os.fork():
+    os.setsid()
+    if not os.fork():
+        open(sys.argv[1] + ".pid", "w").write(str(os.getpid()))
+        time.sleep(1000)
+    os._exit(0)
+while not os.path.exists(sys.argv[1] + ".pid"): time.sleep(0.01)
+s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen()
+print("holdfast-plugin ready", flush=True)
+while True: time.sleep(1000)
+"""
+"""A plugin that ignores signals and the end of its input, and starts a process that leaves its session."""
+
+
+def descendants(tmp_path: Path) -> list[str]:
+    """Return the process of such a plugin that has left its group."""
+    return [path.read_text() for path in (tmp_path / "plugins").glob("*/socket.pid")]
+
+
+async def end_of(pids: list[str]) -> None:
+    """Wait until processes have ended."""
+    assert pids
+    async with asyncio.timeout(DEADLINE):
+        while any(map(lives, pids)):
+            await asyncio.sleep(0.01)
+
+
+async def test_what_ignores_its_end_is_killed_with_all_that_it_has_started(tmp_path, log, monkeypatch):
+    """Also processes that have left its session, and whose parent has ended."""
+    monkeypatch.setattr(process, "GRACE", 0.2)
+    found = await started([sys.executable, "-c", DEAF], tmp_path, log)
+    pids = [str(found.pid), *descendants(tmp_path)]
+    await asyncio.wait_for(found.stop(), DEADLINE)
+
+    await end_of(pids)
+    assert [*(tmp_path / "plugins").iterdir()] == []
+
+
+async def test_a_plugin_that_crashes_takes_all_that_it_has_started_with_it(tmp_path, log):
+    """Nothing of it is left when it is started again."""
+    found = await started([sys.executable, "-c", DEAF], tmp_path, log)
+    pids = descendants(tmp_path)
+    os.kill(found.pid, signal.SIGKILL)
+
+    assert await asyncio.wait_for(found.ended, DEADLINE) == "was ended by SIGKILL"
+    await end_of(pids)
+    await found.client.close()
+
+
+AGENT = """
+import asyncio, os, sys
+from pathlib import Path
+from holdfast.agent.plugins import process
+from holdfast.agent.plugins.launching import Launch
+process.GRACE = 0.2
+async def main():
+    wanted = Launch("notes", [sys.executable, "-c", sys.argv[2]], user=sys.argv[3])
+    plugin = await process.launch(wanted, print, Path(sys.argv[1]) / "plugins")
+    print(plugin.pid, flush=True)
+    await plugin.ended
+asyncio.run(main())
+"""
+
+
+async def test_no_plugin_survives_an_agent_that_is_killed(tmp_path):
+    """Not even one that ignores the end of its input; its directory is removed, too."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    agent = await asyncio.create_subprocess_exec(
+        *[sys.executable, "-c", AGENT, str(tmp_path), DEAF, ME], stdout=asyncio.subprocess.PIPE, env=environment
+    )
+    async with asyncio.timeout(DEADLINE):
+        pids = [(await agent.stdout.readline()).decode().strip(), *descendants(tmp_path)]
+    agent.kill()
+    await agent.wait()
+
+    await end_of(pids)
+    async with asyncio.timeout(DEADLINE):
+        while [*(tmp_path / "plugins").iterdir()]:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_plugin_whose_keeper_is_killed_ends(plugin, tmp_path):
+    """Somebody has looked for processes to kill."""
+    os.kill(plugin._keeping.process.pid, signal.SIGKILL)
+
+    assert await asyncio.wait_for(plugin.ended, DEADLINE) == "ended with its keeper"
+    await end_of([str(plugin.pid)])
+    assert [*(tmp_path / "plugins").iterdir()] == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
+async def test_a_plugin_has_a_user_of_its_own_by_default(tmp_path, log):
+    """Two plugins cannot touch each other, nor anything of other users; a limit of files holds as well."""
+    told = []
+    for name in ("notes", "memos"):
+        wanted = Launch(name, ["sh", "-c", "echo $(id -u) $(id -G) $(ulimit -n) $(ulimit -c)"], files=100)
+        with pytest.raises(Permanent, match="holdfast-plugin ready") as error:
+            await launch(wanted, lambda *_: None, tmp_path / "plugins")
+        told.append(re.search(r"b'(.*)\\n'", str(error.value))[1].split())
+
+    assert {len(words) for words in told} == {4}
+    assert told[0][0] == told[0][1] != told[1][0]
+    assert all(2_100_000_000 <= int(words[0]) < 2**31 for words in told)
+    assert {tuple(words[2:]) for words in told} == {("100", "0")}
+
+
+ATTACKING = """
+import os, signal, socket, subprocess, sys
+path = sys.argv[1]
+s = socket.socket(socket.AF_UNIX); s.bind(path); s.listen()
+print("holdfast-plugin ready", flush=True)
+while True:
+    try:
+        os.rename(path, path + ".old")
+        os.symlink("/run/control.sock", path)
+    except PermissionError:
+        print("refused", flush=True)
+        break
+    except OSError:
+        pass
+signal.pause()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
+async def test_the_user_of_a_plugin_cannot_redirect_the_agent_to_another_socket(tmp_path, log, monkeypatch):
+    """The directory is taken away before the agent looks who listens; a link in place of the socket is refused."""
+    monkeypatch.setattr(process, "GRACE", 0.2)
+    tmp_path.chmod(0o755)
+    for parent in list(tmp_path.parents)[:2]:
+        parent.chmod(0o755)
+    wanted = Launch("notes", ["/usr/bin/python3", "-c", ATTACKING], user="nobody")
+    with suppress(Temporary):  # it was faster; then there is no socket of its own
+        plugin = await launch(wanted, lambda level, said: log.append(said["message"]), tmp_path / "plugins")
+        async with asyncio.timeout(DEADLINE):
+            while not log:
+                await asyncio.sleep(0.01)
+        await plugin.stop()
+
+        assert log == ["refused"]
+
+
+async def test_a_program_that_others_could_have_written_is_not_started(tmp_path, log):
+    """Nor a script in the arguments of an interpreter."""
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o777)
+    for command in ([str(script)], [sys.executable, str(script)]):
+        with pytest.raises(Permanent, match="anyone may write it; chmod o-w"):
+            await started(command, tmp_path, log)
