@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import stat
@@ -20,6 +21,8 @@ RUN = Path("/run/holdfast-plugins")
 """Directory of the directories of plugins, of an agent that runs as root."""
 FIRST, MANY = 2_100_000_000, 40_000_000
 """Numbers of users without a name. No range in common use contains them, and they fit in 31 bits."""
+LONGEST = 107
+"""Most bytes of the path of a socket, in the kernel."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,10 @@ def make_home(name: str, user: PluginUser, below: Path | None = None) -> Path:
     if below == RUN or not below.exists():
         below.mkdir(parents=True, exist_ok=True)
         below.chmod(0o711)  # whatever the umask: a plugin with a user of its own passes through
-    home = Path(tempfile.mkdtemp(prefix=f"holdfast-{name}-", dir=below))  # mode 0700
+    home = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=below))  # mode 0700
+    if len(os.fsencode(home / "socket")) > LONGEST:
+        home.rmdir()
+        raise OSError(errno.ENAMETOOLONG, f"the path of a socket has at most {LONGEST} bytes", str(below))
     if user.foreign:
         os.chown(home, user.uid, user.gid)
     return home

@@ -9,7 +9,8 @@ import re
 import signal
 import stat
 import sys
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -42,24 +43,32 @@ def provider(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def below() -> Iterator[Path]:
+    """A directory for the directories of plugins, whose path is short, as those of sockets must be."""
+    with tempfile.TemporaryDirectory(prefix="plugins-") as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
+
+
+@pytest.fixture
 def log() -> list[tuple[str, Any]]:
     """What the plugin has logged."""
     return []
 
 
 @pytest.fixture
-async def plugin(provider: Path, tmp_path: Path, log: list[Any]) -> AsyncIterator[PluginProcess]:
+async def plugin(provider: Path, log: list[Any], below: Path) -> AsyncIterator[PluginProcess]:
     """A plugin that runs."""
-    found = await started([sys.executable, str(provider)], tmp_path, log)
+    found = await started([sys.executable, str(provider)], below, log)
     yield found
     await found.stop()
 
 
-async def started(command: list[str], tmp_path: Path, log: list[Any], **more: Any) -> PluginProcess:
+async def started(command: list[str], below: Path, log: list[Any], **more: Any) -> PluginProcess:
     """Start a plugin."""
     environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
     wanted = Launch("notes", command, environment=environment, **{"user": ME, **more})
-    return await launch(wanted, lambda level, said: log.append((level, said)), tmp_path / "plugins")
+    return await launch(wanted, lambda level, said: log.append((level, said)), below)
 
 
 async def test_a_plugin_answers_over_its_socket(plugin, tmp_path):
@@ -76,9 +85,9 @@ async def test_a_plugin_answers_over_its_socket(plugin, tmp_path):
     await events.aclose()
 
 
-async def test_nobody_without_the_secret_of_this_start_is_answered(plugin, tmp_path):
+async def test_nobody_without_the_secret_of_this_start_is_answered(plugin, below):
     """The secret stands neither in the arguments nor in the environment; only the plugin's user reaches the socket."""
-    path = next((tmp_path / "plugins").iterdir())
+    path = next(below.iterdir())
     stranger = Client.local("notes", str(path / "socket"), "guess")
     with pytest.raises(Permanent, match="refused the secret"):
         await stranger.call("Health", HEALTH)
@@ -90,13 +99,13 @@ async def test_nobody_without_the_secret_of_this_start_is_answered(plugin, tmp_p
     assert plugin.client._metadata[0][1] not in told
 
 
-async def test_a_plugin_ends_with_its_agent(provider, tmp_path, log):
+async def test_a_plugin_ends_with_its_agent(provider, log, below):
     """Its standard input ends when the agent has died, however that was."""
-    found = await started([sys.executable, str(provider)], tmp_path, log)
+    found = await started([sys.executable, str(provider)], below, log)
     found.close_input()
 
     assert await asyncio.wait_for(found.ended, DEADLINE) == "ended with status 0"
-    assert [*(tmp_path / "plugins").iterdir()] == []
+    assert [*below.iterdir()] == []
     await found.client.close()
 
 
@@ -161,13 +170,13 @@ LISTENING = (
 )
 
 
-async def test_any_line_of_a_plugin_is_logged_unless_it_is_too_long(tmp_path, log):
+async def test_any_line_of_a_plugin_is_logged_unless_it_is_too_long(log, below):
     """No line ends the reading of the log, and what the plugin prints is part of it."""
     code = (
         "say=lambda text: os.write(2, text.encode() + b'\\n')\n"
         "say('[' * 60000); say('x' * 70000); say('y' * 300000); print('printed', flush=True); say('last')"
     )
-    found = await started([sys.executable, "-c", LISTENING + code], tmp_path, log)
+    found = await started([sys.executable, "-c", LISTENING + code], below, log)
     await asyncio.wait_for(found.ended, DEADLINE)
     await found.stop()
 
@@ -185,18 +194,18 @@ async def test_any_line_of_a_plugin_is_logged_unless_it_is_too_long(tmp_path, lo
         (["sh", "-c", "echo holdfast-plugin ready; read _"], Temporary, "socket does not answer: No such file"),
     ],
 )
-async def test_what_cannot_be_started_says_why(command, error, told, tmp_path, log):
+async def test_what_cannot_be_started_says_why(command, error, told, log, below):
     """Nothing is left behind."""
     with pytest.raises(error, match=f"plugin notes: .*{told}"):
-        await started(command, tmp_path, log)
-    assert [*(tmp_path / "plugins").iterdir()] == []
+        await started(command, below, log)
+    assert [*below.iterdir()] == []
 
 
-async def test_a_plugin_that_does_not_listen_in_time_is_ended(tmp_path, log, monkeypatch):
+async def test_a_plugin_that_does_not_listen_in_time_is_ended(tmp_path, log, monkeypatch, below):
     """With all processes that it has started."""
     monkeypatch.setattr(process, "START", 0.2)
     with pytest.raises(Temporary, match=r"it does not listen within 0\.2 s"):
-        await started(["sh", "-c", f"sleep 1000 & echo $! > {tmp_path}/pid; wait"], tmp_path, log)
+        await started(["sh", "-c", f"sleep 1000 & echo $! > {tmp_path}/pid; wait"], below, log)
     pid = (tmp_path / "pid").read_text().strip()
     async with asyncio.timeout(DEADLINE):
         while lives(pid):
@@ -211,7 +220,7 @@ def lives(pid: str) -> bool:
         return False
 
 
-async def test_another_process_that_listens_is_noticed(tmp_path, log):
+async def test_another_process_that_listens_is_noticed(log, below):
     """Such as one that another program has started at the same path."""
     code = (
         "import os,socket,sys,time\n"
@@ -220,21 +229,21 @@ async def test_another_process_that_listens_is_noticed(tmp_path, log):
         "time.sleep(20)"
     )
     with pytest.raises(Permanent, match=r"another process .* listens on its socket"):
-        await started([sys.executable, "-c", code], tmp_path, log)
+        await started([sys.executable, "-c", code], below, log)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
-async def test_a_plugin_runs_as_its_user(tmp_path, log):
+async def test_a_plugin_runs_as_its_user(log, below):
     """It has no rights of the agent, and its limits."""
     umask = os.umask(0o077)
     try:
         with pytest.raises(Permanent) as error:
-            await started(["sh", "-c", "echo $(id -u) $(id -g) $(id -G) $(umask)"], tmp_path, log, user="nobody")
+            await started(["sh", "-c", "echo $(id -u) $(id -g) $(id -G) $(umask)"], below, log, user="nobody")
     finally:
         os.umask(umask)
 
     assert "65534 65534 65534 0077" in str(error.value)
-    assert stat.S_IMODE((tmp_path / "plugins").stat().st_mode) == 0o711
+    assert stat.S_IMODE(below.stat().st_mode) == 0o711
 
 
 async def test_another_schema_is_refused_with_what_to_do(plugin):
@@ -263,9 +272,9 @@ while True: time.sleep(1000)
 """A plugin that ignores signals and the end of its input, and starts a process that leaves its session."""
 
 
-def descendants(tmp_path: Path) -> list[str]:
+def descendants(below: Path) -> list[str]:
     """Return the process of such a plugin that has left its group."""
-    return [path.read_text() for path in (tmp_path / "plugins").glob("*/socket.pid")]
+    return [path.read_text() for path in below.glob("*/socket.pid")]
 
 
 async def end_of(pids: list[str]) -> None:
@@ -276,21 +285,21 @@ async def end_of(pids: list[str]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_what_ignores_its_end_is_killed_with_all_that_it_has_started(tmp_path, log, monkeypatch):
+async def test_what_ignores_its_end_is_killed_with_all_that_it_has_started(log, monkeypatch, below):
     """Also processes that have left its session, and whose parent has ended."""
     monkeypatch.setattr(process, "GRACE", 0.2)
-    found = await started([sys.executable, "-c", DEAF], tmp_path, log)
-    pids = [str(found.pid), *descendants(tmp_path)]
+    found = await started([sys.executable, "-c", DEAF], below, log)
+    pids = [str(found.pid), *descendants(below)]
     await asyncio.wait_for(found.stop(), DEADLINE)
 
     await end_of(pids)
-    assert [*(tmp_path / "plugins").iterdir()] == []
+    assert [*below.iterdir()] == []
 
 
-async def test_a_plugin_that_crashes_takes_all_that_it_has_started_with_it(tmp_path, log):
+async def test_a_plugin_that_crashes_takes_all_that_it_has_started_with_it(log, below):
     """Nothing of it is left when it is started again."""
-    found = await started([sys.executable, "-c", DEAF], tmp_path, log)
-    pids = descendants(tmp_path)
+    found = await started([sys.executable, "-c", DEAF], below, log)
+    pids = descendants(below)
     os.kill(found.pid, signal.SIGKILL)
 
     assert await asyncio.wait_for(found.ended, DEADLINE) == "was ended by SIGKILL"
@@ -306,47 +315,47 @@ from holdfast.agent.plugins.launching import Launch
 process.GRACE = 0.2
 async def main():
     wanted = Launch("notes", [sys.executable, "-c", sys.argv[2]], user=sys.argv[3])
-    plugin = await process.launch(wanted, print, Path(sys.argv[1]) / "plugins")
+    plugin = await process.launch(wanted, print, Path(sys.argv[1]))
     print(plugin.pid, flush=True)
     await plugin.ended
 asyncio.run(main())
 """
 
 
-async def test_no_plugin_survives_an_agent_that_is_killed(tmp_path):
+async def test_no_plugin_survives_an_agent_that_is_killed(below):
     """Not even one that ignores the end of its input; its directory is removed, too."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     agent = await asyncio.create_subprocess_exec(
-        *[sys.executable, "-c", AGENT, str(tmp_path), DEAF, ME], stdout=asyncio.subprocess.PIPE, env=environment
+        *[sys.executable, "-c", AGENT, str(below), DEAF, ME], stdout=asyncio.subprocess.PIPE, env=environment
     )
     async with asyncio.timeout(DEADLINE):
-        pids = [(await agent.stdout.readline()).decode().strip(), *descendants(tmp_path)]
+        pids = [(await agent.stdout.readline()).decode().strip(), *descendants(below)]
     agent.kill()
     await agent.wait()
 
     await end_of(pids)
     async with asyncio.timeout(DEADLINE):
-        while [*(tmp_path / "plugins").iterdir()]:
+        while [*below.iterdir()]:
             await asyncio.sleep(0.01)
 
 
-async def test_a_plugin_whose_keeper_is_killed_ends(plugin, tmp_path):
+async def test_a_plugin_whose_keeper_is_killed_ends(plugin, below):
     """Somebody has looked for processes to kill."""
     os.kill(plugin._keeping.process.pid, signal.SIGKILL)
 
     assert await asyncio.wait_for(plugin.ended, DEADLINE) == "ended with its keeper"
     await end_of([str(plugin.pid)])
-    assert [*(tmp_path / "plugins").iterdir()] == []
+    assert [*below.iterdir()] == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
-async def test_a_plugin_has_a_user_of_its_own_by_default(tmp_path, log):
+async def test_a_plugin_has_a_user_of_its_own_by_default(log, below):
     """Two plugins cannot touch each other, nor anything of other users; a limit of files holds as well."""
     told = []
     for name in ("notes", "memos"):
         wanted = Launch(name, ["sh", "-c", "echo $(id -u) $(id -G) $(ulimit -n) $(ulimit -c)"], files=100)
         with pytest.raises(Permanent, match="holdfast-plugin ready") as error:
-            await launch(wanted, lambda *_: None, tmp_path / "plugins")
+            await launch(wanted, lambda *_: None, below)
         told.append(re.search(r"b'(.*)\\n'", str(error.value))[1].split())
 
     assert {len(words) for words in told} == {4}
@@ -374,7 +383,7 @@ signal.pause()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
-async def test_the_user_of_a_plugin_cannot_redirect_the_agent_to_another_socket(tmp_path, log, monkeypatch):
+async def test_the_user_of_a_plugin_cannot_redirect_the_agent_to_another_socket(tmp_path, log, monkeypatch, below):
     """The directory is taken away before the agent looks who listens; a link in place of the socket is refused."""
     monkeypatch.setattr(process, "GRACE", 0.2)
     tmp_path.chmod(0o755)
@@ -382,7 +391,7 @@ async def test_the_user_of_a_plugin_cannot_redirect_the_agent_to_another_socket(
         parent.chmod(0o755)
     wanted = Launch("notes", ["/usr/bin/python3", "-c", ATTACKING], user="nobody")
     with suppress(Temporary):  # it was faster; then there is no socket of its own
-        plugin = await launch(wanted, lambda level, said: log.append(said["message"]), tmp_path / "plugins")
+        plugin = await launch(wanted, lambda level, said: log.append(said["message"]), below)
         async with asyncio.timeout(DEADLINE):
             while not log:
                 await asyncio.sleep(0.01)
@@ -391,11 +400,11 @@ async def test_the_user_of_a_plugin_cannot_redirect_the_agent_to_another_socket(
         assert log == ["refused"]
 
 
-async def test_a_program_that_others_could_have_written_is_not_started(tmp_path, log):
+async def test_a_program_that_others_could_have_written_is_not_started(tmp_path, log, below):
     """Nor a script in the arguments of an interpreter."""
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")
     script.chmod(0o777)
     for command in ([str(script)], [sys.executable, str(script)]):
         with pytest.raises(Permanent, match="anyone may write it; chmod o-w"):
-            await started(command, tmp_path, log)
+            await started(command, below, log)
