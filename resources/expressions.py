@@ -72,6 +72,11 @@ class Expression:
         at_start = len(parts) and str(parts[0][1]) == "AT_BEGINNING" and not self._compiled.flags & re.MULTILINE
         self._anywhere = () if at_start else ("search", "sub")
 
+    @property
+    def ways(self) -> tuple[int, int]:
+        """An upper bound of the ways to match a text: (c, d) means c times the d-th power of its length plus one."""
+        return self._constant, self._degree
+
     def search(self, text: str) -> Groups | None:
         """Return the groups of the first match anywhere in the text; the whole match if there are no groups.
 

@@ -9,7 +9,7 @@ from holdfast.resources.spelling import nearest
 
 LIMITS = "__idl_limits__"
 """Name of the list of all restrictions in types, at the end of each module that is evaluated."""
-GENERATED = {"resource": ("Operations", "Property"), "function": ("Function", "Result")}
+GENERATED = {"resource": ("Args", "Operations", "Property"), "function": ("Function", "Result")}
 """What a class declares -> ends of the names that generated files add to its own name."""
 BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Place between two words of a class name: `Security|Group`, `HTTP|Server`."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.generators import builtin_names, pages
+from holdfast.agent.generators import builtin_names, pages, typescript_messages
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -28,6 +28,12 @@ def test_the_names_of_kinds_interfaces_and_providers_are_fresh() -> None:
     """The tables name each class of the modules, and no others."""
     committed = (ROOT / "resources/builtin.py").read_text(encoding="utf-8")
     assert committed == builtin_names.written(), "run scripts/reference, and commit what it writes"
+
+
+def test_the_messages_of_plugins_for_typescript_are_fresh() -> None:
+    """They are those of provider.proto."""
+    committed = (ROOT / "agent/plugins/typescript/messages.ts").read_text(encoding="utf-8")
+    assert committed == typescript_messages.written(), "run scripts/reference, and commit what it writes"
 
 
 def test_pages_of_what_does_not_exist_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

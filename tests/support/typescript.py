@@ -1,0 +1,74 @@
+"""TypeScript that is compiled with all checks, and run by Node.js; `scripts/environment` installs what it needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from deadline import DEADLINE
+
+ROOT = Path(__file__).parents[2]
+MODULES = ROOT / ".venv-node/node_modules"
+OPTIONS = {
+    "strict": True,
+    "target": "ES2022",
+    "lib": ["ES2022"],
+    "module": "NodeNext",
+    "outDir": "built",
+    "noEmitOnError": True,
+    "skipLibCheck": True,
+    "exactOptionalPropertyTypes": True,
+    "noFallthroughCasesInSwitch": True,
+    "noImplicitOverride": True,
+    "noImplicitReturns": True,
+    "noPropertyAccessFromIndexSignature": True,
+    "noUncheckedIndexedAccess": True,
+    "noUnusedLocals": True,
+    "noUnusedParameters": True,
+    "isolatedModules": True,
+    "verbatimModuleSyntax": True,
+}
+"""Every check that a user of generated files may ask for; the types of libraries are not ours."""
+
+
+def node() -> str:
+    """Return the path of Node.js. Skips the test if it or its packages are missing; on CI the test fails."""
+    found = shutil.which("node")
+    if found is None or not (MODULES / "typescript").exists() or not (MODULES / "@grpc").exists():
+        refuse = pytest.fail if os.environ.get("CI") else pytest.skip
+        refuse("Node.js or its packages are missing; scripts/test installs them")
+    return str(found)
+
+
+def compiled(folder: Path, *, types: tuple[str, ...] = ("node",)) -> Path:
+    """Compile the sources below `src` of a folder; return the folder with the result. Fails with what tsc says."""
+    command = [node(), str(MODULES / "typescript/bin/tsc"), "--project", str(folder)]
+    options = {**OPTIONS, "rootDir": "src", "types": list(types)}
+    (folder / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "include": ["src"]}))
+    (folder / "package.json").write_text('{"type": "module"}')
+    if not (folder / "node_modules").exists():
+        (folder / "node_modules").symlink_to(MODULES)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * DEADLINE, check=False)
+    assert done.returncode == 0, done.stdout
+    return folder / "built"
+
+
+def written(files: Mapping[str, str], folder: Path) -> None:
+    """Write files: path below the folder -> text."""
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+
+
+def run(program: Path, *arguments: str, given: str = "") -> str:
+    """Run a program; return what it prints. Fails with its errors."""
+    command = [node(), str(program), *arguments]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
