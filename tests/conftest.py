@@ -6,7 +6,8 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import pytest
 from hypothesis import settings
@@ -34,6 +35,7 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 for name in interfaces.names():
     interfaces.offers(interfaces.demand(name))
 
+T = TypeVar("T")
 CLOCK = time.time
 LONGEST = (
     "tests/lab/test_chaos.py",
@@ -52,6 +54,9 @@ LONGEST = (
     "tests/states/test_properties.py",
 )
 """Modules that run first in several processes: the run ends when the last module ends."""
+HOSTS = ("tests/conformance", "tests/lab")
+"""Directories of tests that boot hosts, which take most of the time: `--sample` runs one in `ONE_IN` of them."""
+ONE_IN = 4
 MEASURES = frozenset({"effort", "longest_pause", "callbacks", "within"})
 """What measures time: other tests disturb the tests that call it."""
 
@@ -62,20 +67,32 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--timing`."""
+    """Add `--timing` and `--sample`."""
     text = "run tests that measure time with the others, not at all, or alone"
     parser.addoption("--timing", choices=["with", "without", "alone"], default="with", help=text)
+    text = f"of the tests that boot hosts, run one in {ONE_IN}; the number says which, so that all are run in turn"
+    parser.addoption("--sample", type=int, metavar="NUMBER", help=text)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep what `--timing` asks for. In several processes, put the longest modules first."""
+    """Keep what `--timing` and `--sample` ask for. In several processes, put the longest modules first."""
+    out: set[pytest.Item] = set()
     if (timing := config.getoption("--timing")) != "with":
-        out = [item for item in items if measures_time(item) is not (timing == "alone")]
-        config.hook.pytest_deselected(items=out)
-        items[:] = [item for item in items if item not in set(out)]
+        out |= {item for item in items if measures_time(item) is not (timing == "alone")}
+    if (number := config.getoption("--sample")) is not None:
+        folders = [config.rootpath / folder for folder in HOSTS]
+        out |= left_out([item for item in items if any(map(item.path.is_relative_to, folders))], number)
+    if out:
+        config.hook.pytest_deselected(items=[item for item in items if item in out])
+        items[:] = [item for item in items if item not in out]
     if hasattr(config, "workerinput"):
         places = {config.rootpath / module: place for place, module in enumerate(LONGEST)}
         items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+def left_out(cases: Sequence[T], number: int) -> set[T]:
+    """Return the cases that are not in this sample, which has one in `ONE_IN` of them, at equal distances."""
+    return {*cases} - {*cases[number % ONE_IN :: ONE_IN]}
 
 
 def measures_time(item: pytest.Item) -> bool:

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.conftest import ONE_IN, left_out
+
 ROOT = Path(__file__).parents[2]
 CONFTEST = ROOT / "tests" / "conftest.py"
 MODULE = """
@@ -30,7 +32,7 @@ def test_a_skipped_test_fails_the_run_on_ci_and_a_module_stays_in_one_process(tm
     shutil.copy(CONFTEST, tmp_path)
     (tmp_path / "test_a.py").write_text(MODULE)
     (tmp_path / "test_b.py").write_text(SKIPPED)
-    (options,) = re.findall(r"-m pytest (--num.*) \"\$@\"", (ROOT / "scripts/test").read_text())
+    (options,) = re.findall(r"-m pytest (--num.*) \$sample \"\$@\"", (ROOT / "scripts/test").read_text())
 
     command = [
         sys.executable,
@@ -69,6 +71,19 @@ def test_tests_that_measure_time_run_alone() -> None:
     assert len(found["alone"]) == 1
     assert found["alone"] | found["without"] == found["with"]
     assert not found["alone"] & found["without"]
+
+
+def test_each_test_that_boots_hosts_is_in_one_sample() -> None:
+    """Consecutive numbers select all tests in turn; tests that boot no host are in each sample."""
+    module, other = "tests/lab/test_packages.py", "tests/project/test_extent.py"
+    command = [sys.executable, "-m", "pytest", module, other, "--collect-only", "-q", "--sample=7"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    numbers = range(10)
+    samples = [{*numbers} - left_out(numbers, number) for number in range(7, 7 + ONE_IN)]
+
+    assert sorted(number for sample in samples for number in sample) == [*numbers]
+    assert done.stdout.count(other) == Path(ROOT / other).read_text().count("def test_")
+    assert 0 < done.stdout.count(module) < Path(ROOT / module).read_text().count("def test_")
 
 
 def test_the_longest_modules_exist() -> None:
