@@ -11,7 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from holdfast.agent.generators.json_types import DRAFT, Schema, definitions, field_schema
+from holdfast.agent.generators.remote_types import NOT_NULL, remote_definitions, remote_field, rules_of
+from holdfast.agent.model.build import build
 from holdfast.agent.model.model import KindModel, SystemModel
+from holdfast.agent.model.package import Package
+from holdfast.agent.model.packages import kinds_of, records_of
 from holdfast.states.compile.check import IGNORED
 from holdfast.states.declare.high import USE, USE_IN
 from holdfast.states.requisite_kinds import RECV
@@ -40,6 +44,11 @@ TARGETS: Schema = {
 _MAPPED: Schema = {"type": "object", "additionalProperties": {"type": ["string", "null"]}}
 REVERSED_TARGETS: Schema = {"anyOf": [TARGETS, _MAPPED]}
 """The targets of a requisite that a target declares: a mapping is accepted, too."""
+REMOTE: Schema = {
+    "name": {"description": "Name of the state; by default its ID.", "type": "string"},
+    "ensure": {"description": "`absent` deletes the resource.", "enum": ["present", "absent"], "default": "present"},
+}
+"""Arguments of every remote kind, unless it has a field of that name."""
 ORDER: Schema = {
     "description": "Position in the order of execution: a number, `first` or `last`; a negative number counts from "
     "the end.",
@@ -47,12 +56,29 @@ ORDER: Schema = {
 }
 
 
-def states_schema(model: SystemModel) -> Schema:
-    """Return the schema of state files with the kinds of a model."""
+def states_schema(model: SystemModel, packages: Iterable[Package] = ()) -> Schema:
+    """Return the schema of state files with the kinds of a model, and with those of packages."""
+    known = tuple(packages)
+    kinds = (*model.kinds, *(kind for each in known for kind in kinds_of(each)))
+    records = definitions(model.records)
+    for each in known:
+        records |= remote_definitions(records_of(each))
+    return _schema(model, kinds, records, HIDDEN)
+
+
+def package_schema(package: Package) -> Schema:
+    """Return the schema of state files with the kinds of a package; states of any other kinds are not checked."""
+    model, others = build(), f"^(?!{package.name}([-.]|$))"
+    records = {**definitions(model.records), **remote_definitions(records_of(package))}
+    return _schema(model, kinds_of(package), records, {**HIDDEN, others: {}})
+
+
+def _schema(model: SystemModel, kinds: Iterable[KindModel], records: Schema, unchecked: Schema) -> Schema:
+    """Return the schema with these kinds and records. `unchecked` has patterns of keys with which anything is legal."""
     common = _common(model)
-    found = {**definitions(model.records), **{f"argument {name}": schema for name, schema in common.items()}}
+    found = {**records, **{f"argument {name}": schema for name, schema in common.items()}}
     families: dict[str, list[KindModel]] = {}
-    for kind in model.kinds:
+    for kind in kinds:
         arguments = _arguments(kind, common)
         found[f"arguments of {kind.name}"] = arguments
         rules = [*_rules(kind, arguments)]
@@ -60,7 +86,7 @@ def states_schema(model: SystemModel) -> Schema:
         found[kind.name] = {"description": _description(kind), **_list_of(kind), "allOf": [_rules_of(kind)]}
         families.setdefault(kind.name.partition(".")[0], []).append(kind)
     found |= {f"family {name}": _family(kinds) for name, kinds in families.items()}
-    found["declaration"] = _declaration(model.kinds, families)
+    found["declaration"] = _declaration(kinds, families, unchecked)
     return {
         "$schema": DRAFT,
         "description": "The IDs of a state file, each with the states that it declares.",
@@ -68,7 +94,7 @@ def states_schema(model: SystemModel) -> Schema:
         "properties": {
             "include": _references("State files that this file includes", "environment"),
             "exclude": _references("State files or IDs that are left out", "`sls` or `id`", ("sls", "id")),
-            "extend": _extend(model.kinds, families),
+            "extend": _extend(kinds, families, unchecked),
         },
         "patternProperties": HIDDEN,
         "additionalProperties": {"$ref": "#/definitions/declaration"},
@@ -103,7 +129,7 @@ def _without_effect(why: str) -> Schema:
 
 def _arguments(kind: KindModel, common: Mapping[str, Schema]) -> Schema:
     """Return the schema of one item in the list of arguments of a kind."""
-    own = {field.name: field_schema(field) for field in kind.fields}
+    own = _own(kind)
     own["names"] = {
         "description": "One state for each of these names, each with arguments of its own if it has a list of them.",
         "type": "array",
@@ -124,6 +150,13 @@ def _arguments(kind: KindModel, common: Mapping[str, Schema]) -> Schema:
     }
 
 
+def _own(kind: KindModel) -> dict[str, Schema]:
+    """Return the schemas of the fields of a kind that are arguments."""
+    if kind.remote is None:
+        return {field.name: field_schema(field) for field in kind.fields}
+    return {**REMOTE, **{field.name: remote_field(field) for field in kind.fields if not field.out}}
+
+
 def _refused(why: str) -> Schema:
     """Return the schema of an argument that has no valid value. `errorMessage` is the language server's own keyword."""
     never = {"type": "null", "not": {"type": "null"}}
@@ -142,12 +175,26 @@ def _description(kind: KindModel) -> str:
 def _rules(kind: KindModel, arguments: Schema) -> Iterator[Schema]:
     """Yield the rules for a list of arguments as a whole: what is required, and which others are accepted."""
     for field in kind.fields:
-        if field.required and field.name != "name":
+        if field.required and not field.out and field.name != "name":
             yield {**_contains(field.name, *ELSEWHERE), "errorMessage": f"{kind.name} needs the argument {field.name}"}
+    yield from _remote_rules(kind)
     if kind.variables:
         known = {"properties": dict.fromkeys(arguments["properties"], True), "patternProperties": HIDDEN}
         closed = {"items": {**known, "additionalProperties": False}}
         yield {"if": {"not": _contains(kind.variables, *ELSEWHERE)}, "then": closed}
+
+
+def _remote_rules(kind: KindModel) -> Iterator[Schema]:
+    """Yield the rules of a remote kind for its list of arguments, for a state that takes none from elsewhere."""
+    if kind.remote is None:
+        return
+    for rule in rules_of(kind.remote.rules, _given):
+        yield {"if": {"not": _contains(*ELSEWHERE)}, "then": rule}
+
+
+def _given(name: str) -> Schema:
+    """Return the schema of a list that has an argument with a value."""
+    return {"contains": {"type": "object", "required": [name], "properties": {name: NOT_NULL}}}
 
 
 def _rules_of(kind: KindModel) -> Schema:
@@ -180,7 +227,7 @@ def _with_function(kind: KindModel, function: str) -> Schema:
     return {"items": {"anyOf": [{"const": function}, {"$ref": f"#/definitions/arguments of {kind.name}"}]}}
 
 
-def _declaration(kinds: Iterable[KindModel], families: Iterable[str]) -> Schema:
+def _declaration(kinds: Iterable[KindModel], families: Iterable[str], unchecked: Schema) -> Schema:
     """Return the schema of the body of an ID: its states, or the only one, without arguments."""
     known = {kind.name: {"$ref": f"#/definitions/{kind.name}"} for kind in kinds}
     return {
@@ -188,22 +235,26 @@ def _declaration(kinds: Iterable[KindModel], families: Iterable[str]) -> Schema:
             {
                 "type": "object",
                 "properties": {**known, **{name: {"$ref": f"#/definitions/family {name}"} for name in families}},
-                "patternProperties": HIDDEN,
+                "patternProperties": unchecked,
                 "additionalProperties": False,
             },
-            {"type": "string", "enum": [*known]},
+            {"type": "string", "anyOf": [{"enum": [*known]}, *_texts(unchecked)]},
         ]
     }
 
 
-def _extend(kinds: Iterable[KindModel], families: Iterable[str]) -> Schema:
+def _texts(unchecked: Schema) -> list[Schema]:
+    return [{"pattern": pattern} for pattern in unchecked if pattern not in HIDDEN]
+
+
+def _extend(kinds: Iterable[KindModel], families: Iterable[str], unchecked: Schema) -> Schema:
     """Return the schema of `extend`: arguments of states of other files, of which nothing is required."""
     known: dict[str, Any] = {kind.name: _list_of(kind) for kind in kinds}
     loose = {"type": "array", "items": {"type": ["string", "object"]}}
     states = {
         "type": "object",
         "properties": {**known, **dict.fromkeys(families, loose)},
-        "patternProperties": HIDDEN,
+        "patternProperties": unchecked,
         "additionalProperties": False,
     }
     text = "Arguments and requisites that this file adds to states of other files: ID, state type, list."

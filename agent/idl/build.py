@@ -26,7 +26,7 @@ from holdfast.agent.model.types import BOOLEAN, INTEGER, NONE, NUMBER, TEXT, Typ
 NAME: Final = Field(
     "name",
     Type("text", shortest=1),
-    doc="Name of the resource; a change replaces it.",
+    doc="Name of the resource.",
     replaces=True,
     computed=True,
 )

@@ -37,7 +37,7 @@ def check(idl: Path, against: Path | None) -> None:
     packages.check(idl, against)
 
 
-@idl.command(short_help="Generate the schema of a package, and stubs for its provider.")
+@idl.command(short_help="Generate types, stubs, schemas and pages from a package.")
 @_idl
 @click.option("--out-pack", type=_PATH, metavar="PACK", required=True, help="Directory for users of the package.")
 @click.option("--out-provider", type=_PATH, metavar="PROVIDER", required=True, help="Directory for its provider.")

@@ -215,7 +215,7 @@ class NamedResource(Resource):
     """Base of resources that have a name of their own; where none is given, one is made."""
 
     name: Annotated[str, limits(shortest=1)] = field(replaces=True, computed=True)
-    """Name of the resource; a change replaces it."""
+    """Name of the resource."""
 
 
 class Function(Struct):

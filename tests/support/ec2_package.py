@@ -14,7 +14,7 @@ NAMED_PORT = Type("integer", minimum=0, maximum=65535, alias="ec2/security_group
 NAME = Field(
     "name",
     Type("text", shortest=1),
-    doc="Name of the resource; a change replaces it.",
+    doc="Name of the resource.",
     replaces=True,
     computed=True,
 )

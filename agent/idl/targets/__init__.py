@@ -13,8 +13,7 @@ from holdfast.agent.model.package import Package
 GROUP: Final = "holdfast.idl.targets"
 """Group of the entry points of targets."""
 BUILT_IN: Final[Mapping[str, str]] = {
-    "python": "holdfast.agent.idl.targets.python:TARGET",
-    "typescript": "holdfast.agent.idl.targets.typescript:TARGET",
+    name: f"holdfast.agent.idl.targets.{name}:TARGET" for name in ("docs", "jsonschema", "python", "typescript")
 }
 """Name of each target of this folder -> `module:attribute`; a module is imported when its target is asked for."""
 

@@ -55,7 +55,7 @@ class SecurityGroup(pack.Resource):
     _token = "aws:ec2/security_group:SecurityGroup"
     _schema = "../schema.json"
     name: str | pack.Unset = dataclasses.field(default=pack.UNSET, kw_only=False)
-    """Name of the resource; a change replaces it."""
+    """Name of the resource."""
     vpc: _ec2_vpc.Vpc | str
     """Network of the group."""
     description: str

@@ -18,6 +18,6 @@ class Vpc(pack.Resource):
     _token = "aws:ec2/vpc:Vpc"
     _schema = "../schema.json"
     name: str | pack.Unset = dataclasses.field(default=pack.UNSET, kw_only=False)
-    """Name of the resource; a change replaces it."""
+    """Name of the resource."""
     cidr_block: str
     """Range of addresses: `10.0.0.0/16`."""

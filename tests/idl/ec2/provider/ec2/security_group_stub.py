@@ -51,7 +51,7 @@ class SecurityGroup(plugin.Struct):
     """
 
     name: str | plugin.Unset = plugin.UNSET
-    """Name of the resource; a change replaces it."""
+    """Name of the resource."""
     vpc: str
     """Network of the group."""
     description: str

@@ -14,7 +14,7 @@ class Vpc(plugin.Struct):
     """A virtual network of its own."""
 
     name: str | plugin.Unset = plugin.UNSET
-    """Name of the resource; a change replaces it."""
+    """Name of the resource."""
     cidr_block: str
     """Range of addresses: `10.0.0.0/16`."""
     vpc_id: str | plugin.Unset = plugin.UNSET
