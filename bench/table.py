@@ -122,6 +122,8 @@ ROWS = (
     ("records", "repair of a drifted file, with records / without", "times", "drift_ratio", 1.15),
     ("records", "most memory of that first pass, with records", "MiB", "peak_mib", None),
     ("records", "most memory of that first pass, without", "MiB", "plain_peak_mib", None),
+    ("idl", "`idl compile` of 500 resources to all targets", "s", "compile_s", 3.0),
+    ("idl", "the same with --check", "s", "check_s", None),
     ("idle", "idle agent with 1 000 files: CPU", "%", "idle_cpu_percent", 0.1),
     ("idle", "idle agent with 1 000 files: memory (RSS)", "MiB", "idle_rss_mib", 58.0),
 )

@@ -81,10 +81,10 @@ def compile_package(root: Path, pack: Path, provider: Path, targets: Sequence[st
     """Compile a package. Raises `CompileError`; then nothing is written. `stale`: only compare, and write nothing."""
     _demand_apart(root, pack, provider)
     package = compiled(root).package
-    chosen = list(_targets(targets))
+    chosen, schema = list(_targets(targets)), to_json(package)
     outputs = [
-        OutputDirectory(pack, _files(package, {each.name: each.pack for each in chosen})),
-        OutputDirectory(provider, _files(package, {each.name: each.provider for each in chosen})),
+        OutputDirectory(pack, _files(package, schema, {each.name: each.pack for each in chosen})),
+        OutputDirectory(provider, _files(package, schema, {each.name: each.provider for each in chosen})),
     ]
     if problems := [problem for each in outputs for problem in each.compare()]:
         raise CompileError(problems)
@@ -112,9 +112,9 @@ def _demand_apart(*roots: Path) -> None:
             raise click.UsageError(f"{each} and {inside[0]} are not apart; sources and outputs are three directories")
 
 
-def _files(package: Package, makers: Mapping[str, object]) -> dict[str, str]:
+def _files(package: Package, schema: str, makers: Mapping[str, object]) -> dict[str, str]:
     """Return all files of one output: path -> text. Raises `CompileError`."""
-    files = {SCHEMA: to_json(package)}
+    files = {SCHEMA: schema}
     sources = {each.name for each in package.modules}
     for name, make in makers.items():
         try:
@@ -157,8 +157,9 @@ def new(name: str, folder: Path) -> None:
         raise click.UsageError(f"{name!r} is no name of a package: legal are small letters and digits, a letter first")
     if os.path.lexists(folder):
         raise click.UsageError(f"{folder} exists; name a new folder with --to")
-    write([OutputDirectory(folder, {}, changed=files_of(name))])
+    absolute = Path(os.path.abspath(folder))  # noqa: PTH100 - removes ".."
+    write([OutputDirectory(folder, {}, changed=files_of(name, absolute))])
     idl, pack, provider = (folder / each for each in ("idl", "pack", "provider"))
     compile_package(idl, pack, provider, (), stale=False)
-    say(f"next: describe your resources in {idl}, then run")
+    say(f"{folder / 'README.md'} says what is where; describe your resources in {idl}, then run")
     say(f"  holdfast idl compile {idl} --out-pack {pack} --out-provider {provider}")

@@ -16,10 +16,10 @@ from holdfast.agent.phrases import number_of
 
 def module_page(package: Package, module: Module) -> str:
     """Return the page of a module."""
-    return _Page(package, module).text()
+    return _ModulePage(package, module).text()
 
 
-class _Page:
+class _ModulePage:
     """The page of one module."""
 
     def __init__(self, package: Package, module: Module) -> None:

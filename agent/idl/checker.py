@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from holdfast.agent.idl.declared import (
+    AliasSyntax,
     ClassSyntax,
     ConstantSyntax,
     FieldSyntax,
@@ -40,6 +41,7 @@ VALUES = (
 LARGEST = 2**63
 """Whole numbers of the language have 64 bits."""
 FIELD_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
+CONSTANT_NAME = re.compile(r"_?[A-Z][A-Z0-9_]*", re.ASCII)
 CLASS_NAME = re.compile(r"_?[A-Z][A-Za-z0-9]*", re.ASCII)
 
 
@@ -63,8 +65,19 @@ class SyntaxChecker:
             for each in module.declared.values():
                 if isinstance(each, ClassSyntax):
                     self._class(each)
-                elif each.type is not None:
+                    continue
+                self._name(each)
+                if each.type is not None:
                     self._type(each.type)
+
+    def _name(self, each: AliasSyntax | ConstantSyntax) -> None:
+        """Check the name of an alias or a constant: fields have names of small letters, which could hide it."""
+        if isinstance(each, AliasSyntax) and not CLASS_NAME.fullmatch(each.name):
+            hint = "legal are letters and digits, with a capital first: `Port`"
+            self._refuse(each.node, "idl-name", f"{each.name!r} is no name of an alias", hint)
+        elif isinstance(each, ConstantSyntax) and not CONSTANT_NAME.fullmatch(each.name):
+            hint = "legal are capitals, digits and underscores: `MOST`"
+            self._refuse(each.node, "idl-name", f"{each.name!r} is no name of a constant", hint)
 
     def _imports(self) -> None:
         for imported in self.module.imports.values():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import os
 import re
+import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.agent.idl.names import unknown
+from holdfast.resources.builtin import KIND_MODULES
 from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.parse.loader import parse_yaml
 from holdfast.states.parse.marks import Document, Map
@@ -25,6 +28,7 @@ MOST = 10_000
 NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 """Names of packages, folders and modules: they become parts of the names of kinds, and of file names."""
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", re.ASCII)
+FAMILIES = frozenset(name.partition(".")[0] for name in KIND_MODULES)
 MEMBERS = {"name": "", "version": "", "description": "", "user": ""}
 """Members of the manifest; each is text."""
 
@@ -113,10 +117,8 @@ def _refused(path: Path, message: str, hint: str = "", code: str = "source-unrea
 
 def _source(root: Path, path: Path, problems: list[Problem]) -> IdlSource | None:
     module = path.relative_to(root).with_suffix("")
-    if wrong := [part for part in module.parts if not NAME.fullmatch(part)]:
-        hint = "legal are small letters, digits and single underscores, with a letter first"
-        hint = "folders need no such file" if wrong == ["__init__"] else hint
-        problems.append(_refused(path, f"{wrong[0]!r} is no name of a module", hint, "idl-module-name"))
+    if (wrong := _wrong_name(root, module)) is not None:
+        problems.append(_refused(path, *wrong, "idl-module-name"))
         return None
     if (text := _text(path, problems)) is None:
         return None
@@ -132,6 +134,23 @@ def _source(root: Path, path: Path, problems: list[Problem]) -> IdlSource | None
     else:
         problems += _no_texts(source)
         return source
+    return None
+
+
+def _wrong_name(root: Path, module: Path) -> tuple[str, str] | None:
+    """Return what is wrong with the name of a source, and a hint; None if nothing is."""
+    legal = "legal are small letters, digits and single underscores, with a letter first"
+    for part in module.parts:
+        if not NAME.fullmatch(part):
+            return f"{part!r} is no name of a module", "folders need no such file" if part == "__init__" else legal
+        if keyword.iskeyword(part):
+            return f"{part!r} is a word of Python, so generated modules cannot be imported", "rename it"
+    if len(module.parts) > 1 and module.parts[0] in sys.stdlib_module_names:
+        told = f"{module.parts[0]!r} is a module of Python, which hides the folder from the provider"
+        return told, "rename the folder"
+    if (root / module).is_dir():
+        hint = f"move the source into the folder: {module}/{module.name}.py"
+        return f"{module.name!r} is a source and a folder, and a module of Python cannot be both", hint
     return None
 
 
@@ -220,6 +239,8 @@ def _wrong(key: str, value: Any) -> tuple[str, str]:
         return f"{key} is text, not {value!r}", "write it in quotes"
     if key == "name" and not re.fullmatch(r"[a-z][a-z0-9]*", value):
         return f"{value!r} is no name of a package", "legal are small letters and digits, with a letter first"
+    if key == "name" and value in FAMILIES:
+        return f"{value!r} is a family of built-in kinds", "give the package another name"
     if key == "version" and not VERSION.fullmatch(value):
         return f"{value!r} is no version", "a version has three numbers: 1.0.0"
     if key == "user" and not re.fullmatch(r"[a-z_][a-z0-9_-]{0,31}", value):

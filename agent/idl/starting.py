@@ -1,45 +1,31 @@
-"""The files of a new package: the manifest, and one source with one resource as an example.
+"""The files of a new package: an example that works, with a provider, its tests, and an agent that uses it.
 
-The provider and its tests are to be added to `files_of`, below `provider/`; whatever stands in that mapping is written
-by `holdfast idl new`, which compiles the package afterwards.
+They are in the folder `new`, as `NAME.in`; `holdfast idl new` fills in the words between `@` and compiles the package.
 """
 
 from __future__ import annotations
 
-MANIFEST = """name: {name}
-version: 0.1.0
-description: Resources of {name}.
-"""
-SOURCE = '''"""Resources of {name}."""
+import getpass
+import json
+import sys
+from pathlib import Path
 
-from typing import Annotated
-
-from holdfast import idl
-
-Title = Annotated[str, idl.limits(shortest=1, longest=80)]
-"""Text in one line."""
+TEMPLATES = Path(__file__).parent / "new"
 
 
-class Note(idl.NamedResource, poll=60):
-    """A note with a title.
-
-    reminder:
-      {name}.note:
-        - title: water the plants
-    """
-
-    title: Title
-    """What the note says first."""
-    lines: list[str] = idl.field(default=[])
-    """The rest of the note."""
-    note_id: str = idl.field(out=True)
-    """Identifier that the service has given to the note."""
-'''
-
-
-def files_of(name: str) -> dict[str, str]:
-    """Return the files of a new package: path below its folder -> text."""
-    return {
-        "idl/package.yaml": MANIFEST.format(name=name),
-        "idl/notes.py": SOURCE.format(name=name),
+def files_of(name: str, folder: Path) -> dict[str, str]:
+    """Return the files of a new package in a folder: path below the folder -> text."""
+    words = {
+        "@NAME@": name,
+        "@PYTHON@": json.dumps(sys.executable),
+        "@PROGRAM@": json.dumps(str(folder / "provider/main.py")),
+        "@NOTES@": json.dumps(str(folder / "example/notes")),
+        "@USER@": json.dumps(getpass.getuser()),
     }
+    files = {}
+    for path in sorted(TEMPLATES.rglob("*.in")):
+        text = path.read_text(encoding="utf-8")
+        for word, value in words.items():
+            text = text.replace(word, value)
+        files[path.relative_to(TEMPLATES).with_suffix("").as_posix()] = text
+    return files

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from holdfast.agent.idl.build import Builder
 from holdfast.agent.idl.declared import ClassSyntax, ConstantSyntax, FieldSyntax, ModuleSyntax, word_of
@@ -54,6 +54,7 @@ class StructureCheck:
                     self._refuse(module, made.node, "idl-config", told, hint)
             if "tag" in made.options:
                 self._reserved(module, made, fields, {"type"}, "the tag is the member 'type'")
+            self._reserved(module, made, fields, {"constructor"}, "no class of TypeScript can have such a member")
             self._generated(module, made, family)
             self._wire(module, made, fields)
             self._rules(module, made, fields)
@@ -199,8 +200,10 @@ class Cycles:
 
     def report(self) -> None:
         """Report each circle once, at the first of its classes."""
+        needs = {f"{module.name}:{made.name}": [*self._needs(module, made)] for module, made in self.scope.classes()}
         graph = {
-            f"{module.name}:{made.name}": dict(self._needed(module, made)) for module, made in self.scope.classes()
+            name: {each: need.place for need in needs[name] for each in need.classes if each in needs}
+            for name in _impossible(needs)
         }
         reported: set[str] = set()
         for start in graph:
@@ -214,20 +217,43 @@ class Cycles:
             told = f"these can never be created, because each needs the next one first: {shown}"
             self.builder.report.add(module.source, node, "idl-cycle", told, hint)
 
-    def _needed(self, module: ModuleSyntax, made: ClassSyntax) -> Iterator[tuple[str, tuple[ModuleSyntax, Node]]]:
+    def _needs(self, module: ModuleSyntax, made: ClassSyntax) -> Iterator[_Need]:
         for home, syntax, field in self.builder.fields(module, made).values():
             if syntax is not None and field.required and not field.out and not syntax.broken:
-                for name in self._within(field.type):
-                    yield name, (home.module, syntax.node)
+                classes = self._within(field.type)
+                if classes:
+                    yield _Need(classes, (home.module, syntax.node))
 
-    def _within(self, type_: Type) -> Iterator[str]:
-        """Yield the classes without whose instances there is no value of a type."""
+    def _within(self, type_: Type) -> tuple[str, ...]:
+        """Return the classes of which one instance is needed for a value of a type; empty if none is."""
         if type_.type == "reference":
-            yield type_.target.removeprefix(self.token)
-        elif type_.type == "record":
-            yield type_.record
-        elif type_.type in ("list", "set", "mapping") and type_.shortest and type_.items is not None:
-            yield from self._within(type_.items)
+            return (type_.target.removeprefix(self.token),)
+        if type_.type == "record":
+            return (type_.record,)
+        if type_.type == "tagged":
+            return tuple(each.record for each in type_.members)
+        if type_.type in ("list", "set", "mapping") and type_.shortest and type_.items is not None:
+            return self._within(type_.items)
+        return ()
+
+
+class _Need(NamedTuple):
+    """A field that always has a value."""
+
+    classes: tuple[str, ...]
+    """One of these has to exist before."""
+    place: tuple[ModuleSyntax, Node]
+
+
+def _impossible(needs: Mapping[str, Sequence[_Need]]) -> list[str]:
+    """Return the classes of which no instance can be the first."""
+    rest = dict(needs)
+    while possible := [
+        name for name, each in rest.items() if all(any(one not in rest for one in need.classes) for need in each)
+    ]:
+        for name in possible:
+            del rest[name]
+    return [*rest]
 
 
 def _circle(start: str, graph: Mapping[str, Mapping[str, Any]]) -> list[str] | None:

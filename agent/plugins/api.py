@@ -14,14 +14,16 @@ interesting:
 
 Values arrive decoded and validated, and what the author returns is validated as well. What an author raises becomes a
 failure with a code: `Temporary` may be tried again, `Permanent` may not, `Conflict` says that the resource has another
-revision, `Partial` that a resource was created but not finished.
+revision, `Partial` that a resource was created but not finished. `Trial` calls a provider in a test.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from holdfast.agent.plugins.payloads import InvalidPayload as Invalid
 from holdfast.agent.plugins.stub import Configure, Conflict, Found, Function, Key, Operations, Partial, Struct
+from holdfast.agent.plugins.trial import Trial
 from holdfast.agent.plugins.values import UNKNOWN, Secret, Violation
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.idl import UNSET, Unset
@@ -32,6 +34,7 @@ __all__ = [
     "Conflict",
     "Found",
     "Function",
+    "Invalid",
     "Key",
     "Operations",
     "Partial",
@@ -39,6 +42,7 @@ __all__ = [
     "Secret",
     "Struct",
     "Temporary",
+    "Trial",
     "Unset",
     "Violation",
     "serve",

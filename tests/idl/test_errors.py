@@ -55,7 +55,7 @@ MISTAKES = {
     "class A:\n    a: str = idl.field(default='x', secret=True)": "2:32 idl-contradiction",
     "class A(idl.Resource):\n    a: str = idl.field(out=True, replaces=True)": "2:43 idl-contradiction",
     "class A(idl.Resource): pass\nclass AProperty: pass": "2:1 idl-duplicate",
-    "class A(idl.Function): pass\nAResult: Final = 5": "2:1 idl-duplicate",
+    "class A(idl.Function): pass\nclass AResult: pass": "2:1 idl-duplicate",
     "class A(idl.Resource):\n    a: str = idl.field(out=True, computed=True)": "2:43 idl-output-input",
     "class A(idl.Resource):\n    a: str = idl.field(out=True, default='x')": "2:42 idl-output-input",
     "class A:\n    a: str = idl.field(out=True)": "2:28 idl-resource-only",
@@ -91,6 +91,12 @@ MISTAKES = {
     "class B:\n    a: idl.Ref[Vcp]\nclass Vpc(idl.Resource): pass": "2:16 idl-reference",
     "class A(idl.Resource):\n    b: idl.Ref['B']\nclass B(idl.Resource):\n    a: idl.Ref[A]": "2:5 idl-cycle",
     "class A:\n    a: 'A'": "2:5 idl-cycle",
+    "class S:\n    a: 'idl.Ref[A]'\nclass A(idl.Resource):\n    s: list[S] = idl.field(shortest=1)": "2:5 idl-cycle",
+    "class S(idl.Struct, tag='s'):\n    a: 'idl.Ref[A]'\nclass T(idl.Struct, tag='t'):\n    a: 'idl.Ref[A]'\n"
+    "class A(idl.Resource):\n    s: S | T": "2:5 idl-cycle",
+    "port = Annotated[int, idl.limits(minimum=0)]": "1:1 idl-name",
+    "most: Final = 5": "1:1 idl-name",
+    "class A:\n    constructor: str": "2:5 idl-reserved",
 }
 """Source -> place and code of its mistake."""
 
@@ -110,6 +116,33 @@ def test_a_chain_that_is_too_long_is_a_mistake_and_no_traceback(tmp_path, line):
     write_package(tmp_path, a=f"{chain}\nclass A0: pass\nclass B:\n    b: A1500\n")
 
     assert [each.message for each in problems_of(tmp_path)] == ["a chain of declarations is too long"]
+
+
+SAID_BY_MESSAGE = ("idl-option-value", "idl-limit", "idl-default")
+"""Their messages are such as "it must be at least 1"."""
+LEGAL = {
+    "a struct that may end": "class A:\n    a: 'A | None'",
+    "a union of which one part needs nothing": "class S(idl.Struct, tag='s'):\n    a: 'idl.Ref[A]'\n"
+    "class T(idl.Struct, tag='t'): pass\nclass A(idl.Resource):\n    s: S | T",
+    "a resource that may refer to itself": "class A(idl.Resource):\n    a: 'idl.Ref[A]' = idl.field(optional=True)",
+    "a list that may be empty": "class A:\n    a: 'list[A]'",
+    "a resource that gives itself": "class A(idl.Resource):\n    a: 'idl.Ref[A]' = idl.field(out=True)",
+    "names that stay inside": "_Port = int\n_MOST: Final = 5\nclass A:\n    a: _Port = _MOST",
+}
+
+
+@pytest.mark.parametrize("source", LEGAL.values(), ids=LEGAL)
+def test_what_can_be_created_is_legal(tmp_path, source):
+    """Circles of types that have a first value, and names within a source."""
+    assert places_of(write_package(tmp_path, a=source)) == []
+
+
+@pytest.mark.parametrize("source", MISTAKES, ids=range(len(MISTAKES)))
+def test_an_error_says_what_is_legal(tmp_path, source):
+    """In a hint, unless the message itself says it."""
+    problems = problems_of(write_package(tmp_path, a=source))
+
+    assert all(each.hint or each.code in ("idl-syntax", *SAID_BY_MESSAGE) for each in problems)
 
 
 def test_every_error_says_what_to_do(tmp_path):
@@ -153,6 +186,7 @@ def test_all_mistakes_of_all_sources_are_reported_together(tmp_path):
         ("name: demo\nversion: v1\n", "'v1' is no version"),
         ("nmae: demo\nversion: 1.0.0\n", "there is no member 'nmae'"),
         ("- demo\n", "a manifest is a mapping"),
+        ("name: file\nversion: 1.0.0\n", "'file' is a family of built-in kinds"),
     ],
 )
 def test_a_wrong_manifest_is_reported(tmp_path, text, told):
@@ -161,6 +195,26 @@ def test_a_wrong_manifest_is_reported(tmp_path, text, told):
     (tmp_path / "package.yaml").write_text(text)
 
     assert any(told in each.message and each.code == "idl-manifest" for each in problems_of(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("sources", "told"),
+    [
+        ({"lambda": ""}, "'lambda' is a word of Python"),
+        ({"json__types": ""}, "'json' is a module of Python"),
+        ({"ec2": "", "ec2__vpc": ""}, "'ec2' is a source and a folder"),
+        ({"Ec2": ""}, "'Ec2' is no name of a module"),
+        ({"__init__": ""}, "'__init__' is no name of a module"),
+    ],
+)
+def test_a_name_that_generated_modules_cannot_have_is_refused(tmp_path, sources, told):
+    """Of a source, or of its folder."""
+    write_package(tmp_path, **sources)
+
+    problem = problems_of(tmp_path)[0]
+
+    assert problem.code == "idl-module-name"
+    assert told in problem.message
 
 
 def test_sources_that_need_each_others_values_are_refused(tmp_path):

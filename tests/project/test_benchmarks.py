@@ -44,6 +44,7 @@ SMALL = {
     "drift": Small({"COUNT": 3, "ROUNDS": 1, "FLAT": [4, 1], "LARGE": [4, 2], "SMALL": [2, 1]}),
     "edges": Small({"DIRECTORIES": 3, "REPEAT": 1}),
     "engine": Small({"EVENTS": 3, "REPEAT": 1}, ("10", "20"), sized={"100000": "20"}),
+    "idl": Small({"MODULE": 2}, ("--resources", "4", "--repeat", "1")),
     "idle": Small({"RESOURCES": 10, "SETTLE": 0, "WINDOW": 0.1}),
     "loop": Small({"DRIFTS": 1}, ("10", "2")),
     "records": Small({"FILES": 10, "COUNT": 1, "ROUNDS": 1}),

@@ -18,7 +18,8 @@ def write_package(folder: Path, version: str = "1.0.0", **sources: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "package.yaml").write_text(f"name: demo\nversion: {version}\ndescription: A demonstration.\n")
     for name, text in sources.items():
-        path = folder / f"{name.replace('__', '/')}.py"
+        path = folder / (name if name == "__init__" else name.replace("__", "/"))
+        path = path.with_name(f"{path.name}.py")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(HEAD + textwrap.dedent(text).lstrip("\n"))
     return folder
