@@ -124,6 +124,7 @@ ROWS = (
     ("records", "most memory of that first pass, without", "MiB", "plain_peak_mib", None),
     ("idl", "`idl compile` of 500 resources to all targets", "s", "compile_s", 3.0),
     ("idl", "the same with --check", "s", "check_s", None),
+    ("idl", "hand-written lines of a provider, with the generator / without", "times", "lines_ratio", 0.333),
     ("idle", "idle agent with 1 000 files: CPU", "%", "idle_cpu_percent", 0.1),
     ("idle", "idle agent with 1 000 files: memory (RSS)", "MiB", "idle_rss_mib", 58.0),
 )

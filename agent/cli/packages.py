@@ -17,7 +17,7 @@ from holdfast.agent.idl.declared import ClassSyntax
 from holdfast.agent.idl.names import unknown
 from holdfast.agent.idl.report import SourceReport
 from holdfast.agent.idl.sources import MANIFEST
-from holdfast.agent.idl.starting import files_of
+from holdfast.agent.idl.starting import TARGETS, files_of
 from holdfast.agent.idl.targets import BUILT_IN, GROUP, PackageTarget
 from holdfast.agent.idl.writing import SCHEMA, OutputDirectory, with_header, write
 from holdfast.agent.model.package import Package, from_json, to_json
@@ -82,9 +82,10 @@ def compile_package(root: Path, pack: Path, provider: Path, targets: Sequence[st
     _demand_apart(root, pack, provider)
     package = compiled(root).package
     chosen, schema = list(_targets(targets)), to_json(package)
+    names = [each.name for each in chosen]
     outputs = [
-        OutputDirectory(pack, _files(package, schema, {each.name: each.pack for each in chosen})),
-        OutputDirectory(provider, _files(package, schema, {each.name: each.provider for each in chosen})),
+        OutputDirectory(pack, _files(package, schema, {each.name: each.pack for each in chosen}), names),
+        OutputDirectory(provider, _files(package, schema, {each.name: each.provider for each in chosen}), names),
     ]
     if problems := [problem for each in outputs for problem in each.compare()]:
         raise CompileError(problems)
@@ -122,7 +123,7 @@ def _files(package: Package, schema: str, makers: Mapping[str, object]) -> dict[
             for path, text in made.items():
                 if path in files or path.startswith("/") or ".." in path.split("/"):
                     raise ValueError(f"the path {path!r} is already used, or leads out of the directory")
-                files[path] = with_header(path, text, sources, package.name)
+                files[path] = with_header(path, text, sources, package.name, name)
         except RAISED as error:  # the code of a target may be anybody's
             told = f"the target {name!r} fails: {type(error).__name__}: {error}"
             raise CompileError([Problem(Location(name), "idl-target", told)]) from error
@@ -160,6 +161,5 @@ def new(name: str, folder: Path) -> None:
     absolute = Path(os.path.abspath(folder))  # noqa: PTH100 - removes ".."
     write([OutputDirectory(folder, {}, changed=files_of(name, absolute))])
     idl, pack, provider = (folder / each for each in ("idl", "pack", "provider"))
-    compile_package(idl, pack, provider, (), stale=False)
-    say(f"{folder / 'README.md'} says what is where; describe your resources in {idl}, then run")
-    say(f"  holdfast idl compile {idl} --out-pack {pack} --out-provider {provider}")
+    compile_package(idl, pack, provider, TARGETS, stale=False)
+    say(f"{folder / 'README.md'} says what is where, and what to do next")

@@ -10,6 +10,8 @@ import json
 import sys
 from pathlib import Path
 
+TARGETS = ("python", "jsonschema", "docs")
+"""The targets of the example, whose provider is written in Python."""
 TEMPLATES = Path(__file__).parent / "new"
 
 

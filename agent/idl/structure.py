@@ -17,10 +17,13 @@ from holdfast.agent.model.package import Package
 from holdfast.agent.model.types import Type, members
 from holdfast.agent.plugins.decode import Decoder
 from holdfast.agent.plugins.schema import Schema
+from holdfast.states.compile.low import CONTROL
 from holdfast.states.requisite_kinds import REQUISITES, REVERSED
 
 RESERVED: Final = frozenset(("ensure", "names", *REQUISITES, *REVERSED))
 """Arguments of every state, which a field would hide."""
+KEYS: Final = CONTROL - {"name"}
+"""Keys of states that are no arguments."""
 COMPARABLE = ("integer", "number", "moment", "duration")
 VALUE_NAME = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
 Fields = dict[str, tuple[FoundClass, FieldSyntax | None, Field]]
@@ -45,7 +48,9 @@ class StructureCheck:
                 self._enumeration(module, made)
             elif family == "resource" and not made.name.startswith("_"):
                 self._kind(module, made, kinds)
+                inputs = {name: each for name, each in fields.items() if not each[2].out}
                 self._reserved(module, made, fields, RESERVED, "every state has an argument of this name")
+                self._reserved(module, made, inputs, KEYS, "it means something else in every state")
             elif family == "config" and not made.name.startswith("_"):
                 configs.append(made.name)
                 if len(configs) > 1:

@@ -7,7 +7,8 @@ people and are never changed. All files are prepared before the first one is rep
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,7 @@ from holdfast.states.source.refusals import display
 
 SCHEMA = "schema.json"
 MADE = "Made by `holdfast idl compile` from "
+TARGET = re.compile(r", target (\S+)\. Do not edit it\.")
 FIRST = 400
 """Characters at the start of a file in which its header is."""
 COMMENTS: Final[Mapping[str, tuple[str, str]]] = {
@@ -38,14 +40,14 @@ COMMENTS: Final[Mapping[str, tuple[str, str]]] = {
 """Suffix of a file -> start and end of a comment in it. JSON has the header as its member `$comment`."""
 
 
-def with_header(path: str, text: str, sources: Iterable[str], package: str) -> str:
+def with_header(path: str, text: str, sources: Iterable[str], package: str, target: str) -> str:
     """Return the text of a generated file with its header. Raises `ValueError` for a file that can have none.
 
     A file is made from the source of which it has the name, or else from the whole package.
     """
     stem = path.rpartition(".")[0].removesuffix("_stub")
     origin = f"{stem}.py" if stem in sources else f"the package {package}"
-    header = f"{MADE}{origin}. Do not edit it."
+    header = f"{MADE}{origin}, target {target}. Do not edit it."
     suffix = Path(path).suffix or ("." + Path(path).name.rpartition(".")[2])
     if suffix == ".json":
         if not text.startswith("{"):
@@ -64,6 +66,8 @@ class OutputDirectory:
     root: Path
     wanted: Mapping[str, str]
     """Path below the directory -> text."""
+    targets: Collection[str] = ()
+    """The targets that make these files. Files of other targets stay as they are."""
     changed: dict[str, str] = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)
 
@@ -77,7 +81,7 @@ class OutputDirectory:
             elif found != text:
                 self.changed[path] = text
         for path in self._existing():
-            if path not in self.wanted and _is_generated(path, self._text(path) or ""):
+            if path not in self.wanted and _target(path, self._text(path) or "") in self.targets:
                 self.removed.append(path)
 
     def stale(self) -> Iterator[Problem]:
@@ -153,5 +157,16 @@ def _remove(output: OutputDirectory) -> None:
 def _is_generated(path: str, text: str) -> bool:
     if path == SCHEMA:
         return text.startswith('{\n "name": ') and '\n "format": ' in text[-FIRST:]
-    header = text[:FIRST].split("\n", 2)[1 if path.endswith(".json") else 0 :][:1]
-    return any(MADE in line for line in header)
+    return MADE in _header(path, text)
+
+
+def _target(path: str, text: str) -> str | None:
+    """Return the target that has made a file; None if its header names none."""
+    header = _header(path, text)
+    found = TARGET.search(header) if MADE in header else None
+    return found[1] if found else None
+
+
+def _header(path: str, text: str) -> str:
+    """Return the line of a file in which its header is, if it has one."""
+    return "\n".join(text[:FIRST].split("\n", 2)[1 if path.endswith(".json") else 0 :][:1])

@@ -86,6 +86,7 @@ MISTAKES = {
     "class A:\n    a_b: int\n    ab: int = idl.field(name='aB')": "3:30 idl-duplicate",
     "class AB(idl.Resource): pass\nclass Ab(idl.Resource): pass": "2:1 idl-duplicate",
     "class A(idl.Resource):\n    ensure: str": "2:5 idl-reserved",
+    "class A(idl.Resource):\n    state: str": "2:5 idl-reserved",
     "class A(idl.Struct, tag='a'):\n    type: str": "2:5 idl-reserved",
     "class A: pass\nclass B:\n    a: idl.Ref[A]": "3:16 idl-reference",
     "class B:\n    a: idl.Ref[Vcp]\nclass Vpc(idl.Resource): pass": "2:16 idl-reference",

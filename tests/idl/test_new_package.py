@@ -46,8 +46,9 @@ def test_its_types_are_right(folder):
 
 
 def test_its_outputs_are_fresh(folder):
-    """All targets; no file of people counts as generated."""
-    outputs = ("--out-pack", str(folder / "pack"), "--out-provider", str(folder / "provider"))
+    """No file of people counts as generated."""
+    targets = ("--target", "python,jsonschema,docs")
+    outputs = ("--out-pack", str(folder / "pack"), "--out-provider", str(folder / "provider"), *targets)
     assert "up to date" in in_process("idl", "compile", str(folder / "idl"), *outputs, "--check", check=0).stdout
     assert {each.name for each in (folder / "pack").iterdir()} >= {"notes.py", "notes.md", "states.schema.json"}
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from holdfast.agent.idl.targets import BUILT_IN
 from holdfast_process import in_process
 from idl_package import write_package
+
+HEADER = "# Made by `holdfast idl compile` from the package b, target python. Do not edit it.\n"
 
 
 def compile_(folder, *options, check=0):
@@ -43,12 +46,28 @@ def test_files_of_people_and_of_other_packages_stay(tmp_path):
     write_package(tmp_path / "idl", a="class A(idl.Resource): pass\n")
     (tmp_path / "pack/more").mkdir(parents=True)
     (tmp_path / "pack/settings.json").write_text("{}")
-    for name, text in (("schema.json", "{}"), ("stub.py", "# Made by `holdfast idl compile` from the package b.\n")):
+    for name, text in (("schema.json", "{}"), ("stub.py", HEADER)):
         (tmp_path / "pack/more" / name).write_text(text)
     before = {each for each in (tmp_path / "pack").rglob("*") if each.is_file()}
     compile_(tmp_path)
 
     assert {each for each in (tmp_path / "pack").rglob("*") if each.is_file()} >= before
+
+
+def test_files_of_other_targets_stay_and_those_of_removed_sources_go(tmp_path):
+    """Each target may be compiled by itself, to the same directories."""
+    write_package(tmp_path / "idl", a="class A(idl.Resource): pass\n", b="class B: pass\n")
+    compile_(tmp_path)
+    everything = {path for path in tmp_path.rglob("*") if path.is_file()}
+    (tmp_path / "idl/b.py").unlink()
+    compile_(tmp_path, "--target", "docs")
+    removed = everything - {path for path in tmp_path.rglob("*") if path.is_file()}
+
+    assert removed == {tmp_path / "idl/b.py", tmp_path / "pack/b.md"}
+    for name in BUILT_IN:
+        compile_(tmp_path, "--target", name)
+    assert not [path for path in tmp_path.rglob("*") if path.stem.startswith("b")]
+    assert "up to date" in compile_(tmp_path, "--check").stdout
 
 
 def test_changes_that_break_users_need_a_major_version(tmp_path):
@@ -65,10 +84,3 @@ def test_changes_that_break_users_need_a_major_version(tmp_path):
     assert "give the package the version 2.0.0" in told
     write_package(tmp_path / "idl", "2.0.0", a=changed)
     assert "permitted" in in_process(*against, check=0).stdout
-
-
-def test_a_new_package_compiles(tmp_path):
-    """Its outputs are up to date at once."""
-    in_process("idl", "new", "demo", "--to", str(tmp_path / "demo"), check=0)
-
-    assert "up to date" in compile_(tmp_path / "demo", "--check").stdout

@@ -1,4 +1,4 @@
-# Made by `holdfast idl compile` from ec2/security_group.py. Do not edit it.
+# Made by `holdfast idl compile` from ec2/security_group.py, target python. Do not edit it.
 # Rules follow the console of the cloud.
 """Security groups: which traffic reaches the machines of a network."""
 

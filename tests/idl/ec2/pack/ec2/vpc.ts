@@ -1,4 +1,4 @@
-// Made by `holdfast idl compile` from ec2/vpc.py. Do not edit it.
+// Made by `holdfast idl compile` from ec2/vpc.py, target typescript. Do not edit it.
 /** Virtual networks. */
 
 import * as $ from "../holdfast-runtime/pack.js";

@@ -1,4 +1,4 @@
-// Made by `holdfast idl compile` from ec2/security_group.py. Do not edit it.
+// Made by `holdfast idl compile` from ec2/security_group.py, target typescript. Do not edit it.
 // Rules follow the console of the cloud.
 /** Security groups: which traffic reaches the machines of a network. */
 
@@ -33,7 +33,7 @@ export interface SecurityGroupRule {
 
 /** Arguments of `SecurityGroup`. */
 export interface SecurityGroupArgs {
-  /** Name of the resource; a change replaces it. */
+  /** Name of the resource. A change replaces the resource. */
   readonly name?: string | undefined;
   /** Network of the group. A change replaces the resource. */
   readonly vpc: string;
@@ -60,7 +60,7 @@ export interface SecurityGroupArgs {
  * ```
  */
 export interface SecurityGroup {
-  /** Name of the resource; a change replaces it. */
+  /** Name of the resource. A change replaces the resource. */
   readonly name?: string | undefined;
   /** Network of the group. A change replaces the resource. */
   readonly vpc: string;

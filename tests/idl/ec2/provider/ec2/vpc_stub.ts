@@ -1,11 +1,11 @@
-// Made by `holdfast idl compile` from ec2/vpc.py. Do not edit it.
+// Made by `holdfast idl compile` from ec2/vpc.py, target typescript. Do not edit it.
 /** Virtual networks. */
 
 import * as $ from "../holdfast-runtime/plugin.js";
 
 /** Arguments of `Vpc`. */
 export interface VpcArgs {
-  /** Name of the resource; a change replaces it. */
+  /** Name of the resource. A change replaces the resource. */
   readonly name?: string | undefined;
   /** Range of addresses: `10.0.0.0/16`. A change replaces the resource. */
   readonly cidrBlock: string;
@@ -13,7 +13,7 @@ export interface VpcArgs {
 
 /** A virtual network of its own. */
 export interface Vpc {
-  /** Name of the resource; a change replaces it. */
+  /** Name of the resource. A change replaces the resource. */
   readonly name?: string | undefined;
   /** Range of addresses: `10.0.0.0/16`. A change replaces the resource. */
   readonly cidrBlock: string;
