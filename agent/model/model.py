@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import Enum
@@ -241,8 +242,9 @@ def plain(value: Any) -> Any:
     """Return a part of the model as data for JSON, without members that have their default value."""
     if isinstance(value, Docs):
         return {name: plain(part) for name, part in value._asdict().items() if part}
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: plain(getattr(value, each.name)) for each in fields(value) if _said(value, each)}
+    if (members := _members(value.__class__)) is not None:
+        given = ((name, getattr(value, name), default) for name, default in members)
+        return {name: plain(part) for name, part, default in given if name == "version" or part != default}
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -250,7 +252,11 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _said(value: Any, member: Any) -> bool:
-    """Return whether a member is part of the data: its value is not the default, or it is the version."""
-    default = member.default_factory() if member.default_factory is not MISSING else member.default
-    return member.name == "version" or bool(getattr(value, member.name) != default)
+@functools.cache
+def _members(cls: type) -> tuple[tuple[str, Any], ...] | None:
+    """Return the members of a dataclass with their defaults; None for any other class."""
+    if not is_dataclass(cls):
+        return None
+    return tuple(
+        (each.name, each.default if each.default_factory is MISSING else each.default_factory()) for each in fields(cls)
+    )

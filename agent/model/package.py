@@ -7,6 +7,7 @@ the token of a resource is `package:module:Name`.
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -109,11 +110,16 @@ class Package:
     """User that the plugin has to run as, such as `postgres` or `root`; empty: any."""
     format: int = FORMAT
 
+    @functools.cached_property
+    def text(self) -> str:
+        """The text of schema.json; several targets need it."""
+        data = {**plain(self), "format": self.format}
+        return json.dumps(data, indent=1, ensure_ascii=False, sort_keys=False) + "\n"
+
 
 def to_json(package: Package) -> str:
     """Return the text of schema.json, which is the same for equal packages."""
-    data = {**plain(package), "format": package.format}
-    return json.dumps(data, indent=1, ensure_ascii=False, sort_keys=False) + "\n"
+    return package.text
 
 
 def from_json(text: str) -> Package:
