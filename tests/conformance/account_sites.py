@@ -36,7 +36,7 @@ class AccountSite:
         return ""
 
     @classmethod
-    def layers(cls) -> tuple[Path, ...]:
+    def layers(cls, run: lab.Run) -> tuple[Path, ...]:
         """Return layers with the tools, the top one first; create them if necessary."""
         return ()
 
@@ -94,6 +94,6 @@ class BusyboxSite(AccountSite):
         return busybox.missing()
 
     @classmethod
-    def layers(cls) -> tuple[Path, ...]:
+    def layers(cls, run: lab.Run) -> tuple[Path, ...]:
         """Return the layer with busybox."""
         return (busybox.layer(),)

@@ -54,7 +54,7 @@ def accounts(run: lab.Run, request: pytest.FixtureRequest) -> Iterator[AccountSi
     kind: type[AccountSite] = request.param
     if why := kind.missing():
         unusable(f"{kind.tool} cannot be tested: {why}")
-    host = run.host(layers=[*installed.layers(run), *kind.layers()])
+    host = run.host(layers=[*installed.layers(run), *kind.layers(run)])
     try:
         with kind(host) as site:
             yield site

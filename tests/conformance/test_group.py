@@ -40,7 +40,7 @@ def test_a_group_is_added(accounts: AccountSite):
 def test_a_number_that_is_in_use_is_refused(accounts: AccountSite):
     """Unless the tool can give it to several groups and is told to."""
     before = accounts.files()
-    with pytest.raises(Failed, match=r"cannot add group devs: (GID '4' already exists|gid '4' in use)"):
+    with pytest.raises(Failed, match=r"cannot add group devs: .*\b4\b"):
         accounts.driver.call("group.add", "devs", 4)
     assert accounts.files() == before
     if "number" in accounts.cannot:

@@ -209,7 +209,7 @@ def test_what_the_tool_refuses_changes_nothing(accounts: AccountSite):
     """A uid that is in use, a group that does not exist; the error names it."""
     before = accounts.files()
     for fields, error in (
-        ({"uid": 0}, "cannot add user bob: (UID 0 is not unique|uid '0' in use)"),
+        ({"uid": 0}, r"cannot add user bob: .*\b0\b"),
         ({"groups": ["adm", "nobodies"]}, "cannot add user bob: group 'nobodies' does not exist"),
         ({"gid": 4711}, "cannot add user bob: group '4711' does not exist"),
     ):

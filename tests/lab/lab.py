@@ -75,11 +75,15 @@ class Run:
         sweep_others()
 
     def host(self, name: str = "host", **options: Any) -> Host:
-        """Boot a host; `options` are those of `Host.up`."""
+        """Boot a host; `options` are those of `Host.up`. One that does not boot is taken down."""
         if name in self.hosts:
             raise ValueError(f"{name} is up already")
         host = self.hosts[name] = Host(self, name, next(self._addresses))
-        host.up(**options)
+        try:
+            host.up(**options)
+        except BaseException:
+            host.down()
+            raise
         return host
 
     def ensure_bridge(self) -> None:

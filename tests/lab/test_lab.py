@@ -37,6 +37,15 @@ def test_files_survive_a_reboot_and_a_power_cut(host: Host):
     assert "/root/note" in host.changed()
 
 
+def test_a_host_that_does_not_boot_is_taken_down(run: Run) -> None:
+    """The error has its console, and the next test can boot a host of that name. Takes the second of the timeout."""
+    with pytest.raises(TimeoutError, match="broken has booted"):
+        run.host("broken", init="/usr/bin/true", timeout=1)
+
+    assert "broken" not in run.hosts
+    assert not (run.directory / "broken").exists()
+
+
 def test_a_failure_does_not_wait_for_a_command(host: Host) -> None:
     """The error of a block is raised at once, although the command of the block would run for hours."""
     with pytest.raises(ZeroDivisionError), host.spawn("sleep", "10000") as process:
