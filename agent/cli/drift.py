@@ -82,13 +82,13 @@ def keep(path: Path, word: str, form: str) -> None:
         found = demand_drift(find(reader, word))
     name, done = found.values["resource"], found.values["review"] == DONE
     if not done:
-        mark(path, found, DONE, f"the declaration of {name} stands (drift {found.id})")
+        mark(path, found, DONE, f"{name} stays as declared (drift {found.id})")
     if form == "json":
         print_json({"id": found.id, "resource": name, "review": DONE})
     elif done:
-        say(f"the drift {found.id} of {name} was done already")
+        say(f"the drift {found.id} of {name} is already done")
     else:
-        say(f"the declaration of {name} stands: the drift {found.id} is done")
+        say(f"{name} stays as declared: the drift {found.id} is done")
 
 
 def kept_files(path: Path) -> KeptFiles:

@@ -155,7 +155,7 @@ def _function_page(facts: Facts, paper: Paper) -> Iterator[str]:
     yield ""
     why = f": {facts['why']}" if facts["why"] else ""
     served = f"by {facts['provider']} " if facts["provider"] else ""
-    yield from paper.lines(facts["error"] or f"{facts['state']} {served}(row {facts['row']} of the table){why}")
+    yield from paper.lines(facts["error"] or f"{facts['state']} {served}".rstrip() + why)
     yield from paper.lines("It may change something." if facts["changes"] else "It changes nothing.")
     if facts["replaces"]:
         yield from paper.lines(f"Former names: {', '.join(facts['replaces'])}")
@@ -168,10 +168,24 @@ def _list(modules: list[Facts], paper: Paper) -> Iterator[str]:
     """Yield one line for each module."""
     width = max(len(each["module"]) for each in modules)
     for each in modules:
-        said = each["error"] or f"{each['provider']}: {each['why']}"
-        first, *rest = paper.lines(said, width + 2)
+        first, *rest = paper.lines(_line(each), width + 2)
         yield f"{paper.bold(each['module'].ljust(width))}  {first}"
         yield from (f"{'':{width}}  {line}" for line in rest)
+
+
+def _line(facts: Facts) -> str:
+    """Return in one sentence which tool serves a module."""
+    if (error := _briefly(facts)) != facts["error"]:
+        return f"{error}; `holdfast describe {facts['module']}` says why"
+    if facts["module"] == facts["provider"]:
+        return facts["error"] or f"a tool of the interface {facts['interface']}, which callers choose by its name"
+    return facts["error"] or f"{facts['provider']}: {facts['why']}"
+
+
+def _briefly(facts: Facts) -> str:
+    """Return the error; if no provider works, without the reasons of each, which the page lists one by one."""
+    error: str = facts["error"]
+    return error if facts["provider"] else error.partition(" (")[0]
 
 
 def _page(facts: Facts, paper: Paper) -> Iterator[str]:
@@ -179,7 +193,7 @@ def _page(facts: Facts, paper: Paper) -> Iterator[str]:
     yield from paper.lines(f"{facts['module']}, version {facts['version']}: {facts['about']}")
     yield ""
     if facts["error"]:
-        yield from paper.lines(facts["error"])
+        yield from paper.lines(_briefly(facts))
     else:
         yield from paper.lines(f"provider {facts['provider']}: {facts['why']}")
     for tool, reasons in facts["refused"].items():

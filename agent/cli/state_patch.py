@@ -11,6 +11,7 @@ import yaml
 from holdfast.resources import paths
 from holdfast.resources.diff import unified
 from holdfast.states.data import Call
+from holdfast.states.format.formatter import format_text
 
 MARKS = ("{{", "{%", "{#")
 """Marks of Jinja."""
@@ -25,9 +26,11 @@ class NoPatchError(Exception):
 
 
 def as_yaml(name: str, kind: str, arguments: Arguments) -> str:
-    """Return a state with these arguments."""
+    """Return a state with these arguments, in canonical form; as PyYAML writes it if it has marks of Jinja."""
     given = [{name: value} for name, value in arguments.items()]
     text: str = yaml.dump({name: {kind: given} if given else [kind]}, Dumper=_BlockDumper)
+    if not any(mark in text for mark in MARKS):
+        text = format_text(text, name).text
     return text.removesuffix("\n")
 
 

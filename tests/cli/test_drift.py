@@ -213,12 +213,12 @@ def test_values_before_the_repair_are_shown(tree: Tree) -> None:
 
 def test_a_drift_that_is_kept_is_done_and_the_history_says_so(tree: Tree) -> None:
     """A second time changes nothing; seeing it again does not either."""
-    assert "stands: the drift" in tree("drift", "keep", "src", check=0).stdout
-    assert "was done already" in tree("drift", "keep", id_of_done(tree), check=0).stdout
+    assert "stays as declared: the drift" in tree("drift", "keep", "src", check=0).stdout
+    assert "is already done" in tree("drift", "keep", id_of_done(tree), check=0).stdout
     tree("drift", "show", "src", check=0)
     assert tree.json("drift", "show", "src")["review"] == "done"
     notes = [each for each in tree.json("history")["history"] if each["table"] == "notes"]
-    assert [each["text"].partition(" (")[0] for each in notes] == ["the declaration of file.managed[src] stands"]
+    assert [each["text"].partition(" (")[0] for each in notes] == ["file.managed[src] stays as declared"]
 
 
 def id_of_done(tree: Tree) -> str:
@@ -467,7 +467,7 @@ def test_the_verb_runs_in_a_process_of_its_own(tree: Tree) -> None:
     assert "+hello" in holdfast("drift", "show", "host/motd", *config, check=0).stdout
     assert "restored" in holdfast("drift", "restore", "host/motd", *config, check=0).stdout
     assert "contents" in holdfast("drift", "adopt", "host/motd", *config, check=0).stdout
-    assert "stands" in holdfast("drift", "keep", "host/motd", *config, check=0).stdout
+    assert "stays as declared" in holdfast("drift", "keep", "host/motd", *config, check=0).stdout
 
 
 FORMER = """
@@ -487,15 +487,15 @@ net.ipv4.ip_forward:
     - value: 0
 """
 RECORDED: list[tuple[str, dict[str, object], dict[str, object], str]] = [
-    ("service.running[nginx]", {"active": False, "enabled": False}, {}, "nginx:\n- service.dead\n"),
+    ("service.running[nginx]", {"active": False, "enabled": False}, {}, "nginx:\n  - service.dead\n"),
     ("service.running[nginx]", {"enabled": False}, {}, "-    - enable: true\n+    - enable: false\n"),
-    ("service.running[nginx]", {"masked": True}, {}, "nginx:\n- service.masked\n"),
-    ("service.dead[tool]", {"active": True}, {}, "tool:\n- service.running\n"),
-    ("pkg.installed[package]", {}, {"nginx": {"old": "1.2", "new": "1.3"}}, "  - pkgs:\n    - nginx: '1.2'\n"),
+    ("service.running[nginx]", {"masked": True}, {}, "nginx:\n  - service.masked\n"),
+    ("service.dead[tool]", {"active": True}, {}, "tool:\n  - service.running\n"),
+    ("pkg.installed[package]", {}, {"nginx": {"old": "1.2", "new": "1.3"}}, "    - pkgs:\n      - nginx: '1.2'\n"),
     ("pkg.installed[package]", {}, {"nginx": {"old": "", "new": "1.3"}}, "  pkg.removed:\n"),
-    ("user.present[alice]", {"shell": "/bin/sh", "passwd": "********"}, {}, "  - shell: /bin/sh\n"),
+    ("user.present[alice]", {"shell": "/bin/sh", "passwd": "********"}, {}, "    - shell: /bin/sh\n"),
     ("user.present[alice]", {"passwd": "********"}, {}, "# passwd was another one; it is secret, and not recorded\n"),
-    ("sysctl.present[net.ipv4.ip_forward]", {"value": "1"}, {}, "  - value: '1'\n"),
+    ("sysctl.present[net.ipv4.ip_forward]", {"value": "1"}, {}, "    - value: '1'\n"),
 ]
 
 

@@ -142,7 +142,7 @@ def test_describe_shows_one_function(tree: Tree) -> None:
     assert text == (
         "user.remove(name: str, remove_home: bool = False, force: bool = False, *, test: bool = False, "
         "options: Options = None) -> ChangeSet\n\n"
-        "provided by shadow (row 1 of the table)\nIt may change something.\nFormer names: delete\n\n"
+        "provided by shadow\nIt may change something.\nFormer names: delete\n\n"
         "Remove an account; with `force`, even while it is used. Raises `Temporary` while its processes run.\n"
     )
     found = described(tree, "user.delete")
@@ -177,7 +177,10 @@ def test_describe_says_why_no_provider_works(tree: Tree) -> None:
     assert found["refused"]["apt"] == ["os_family is Other, not Debian"]
     assert {each["state"] for each in found["functions"]} == {"unknown"}
     shown = tree("describe", "pkg", "--grains", tree.root / "grains.yaml", check=1).stdout
+    assert "\ncannot manage pkg: no provider works on this host\n" in shown
     assert "\nnot apt: os_family is Other, not Debian\n" in shown
+    listed = tree("describe", "--grains", tree.root / "grains.yaml").stdout
+    assert "\npkg      cannot manage pkg: no provider works on this host; `holdfast describe pkg` says why\n" in listed
     assert "did you mean pkg?" in tree("describe", "pgk", check=64).stderr
 
 
