@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.resources import registry as kinds
 from holdfast.resources.errors import DeclarationError, Permanent
-from holdfast.resources.interfaces import registry
+from holdfast.resources.interfaces import provider, registry
 from holdfast.resources.interfaces.base import Interface
 from holdfast.resources.interfaces.binding import Bound
 from holdfast.resources.interfaces.errors import FunctionNotImplemented
+from holdfast.resources.interfaces.group import GroupInterface
+from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.provider import Provider, register_module
+from holdfast.resources.interfaces.results import Pkg
 
 pytestmark = pytest.mark.usefixtures("providers")
 
@@ -209,3 +214,42 @@ async def test_a_file_in_the_directory_of_kinds_may_be_a_provider(host, tmp_path
     assert (bound.tool, await bound.late()) == ("allotment", 5)
     with pytest.raises(FunctionNotImplemented):
         bound.list()
+
+
+@pytest.fixture
+def commands(tmp_path, monkeypatch):
+    """The only directory in which providers look for commands."""
+    monkeypatch.setattr(provider, "PATH", str(tmp_path))
+    return tmp_path
+
+
+def example(begins: str) -> str:
+    """Return the block of CONTRIBUTING.md that begins in this way."""
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    return next(block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if block.startswith(begins))
+
+
+async def test_the_module_in_contributing_serves_a_site(host, commands):
+    """The operator puts it into the directory of kinds; it is used where its command exists."""
+    kinds.load_file(commands / "toypkg.py", example('"""Packages by toypkg'))
+    with pytest.raises(Permanent, match="toypkg: there is no command toypkg"):
+        registry.bind(PkgInterface, host)
+    (commands / "toypkg").touch(0o755)
+    host.answers["toypkg list"] = "large 2.0\ntiny 1.0\n"
+
+    bound = registry.bind(PkgInterface, host)
+
+    assert bound.tool == "toypkg"
+    assert await bound.list_installed(["tiny", "gone"]) == {"tiny": [Pkg(name="tiny", version="1.0")]}
+    with pytest.raises(FunctionNotImplemented, match="toypkg lacks it"):
+        await bound.install([])
+
+
+def test_the_class_in_contributing_is_a_provider(host, commands):
+    """It is declared by its class statement, and fits where its commands exist."""
+    kinds.load_file(commands / "toybox.py", example('"""Groups by the tools of toybox'))
+    for name in ("toybox", "groupadd", "groupdel"):
+        assert registry.choose(GroupInterface, host).offer is None
+        (commands / name).touch(0o755)
+
+    assert registry.bind(GroupInterface, host).tool == "toybox"
