@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from unicodedata import combining, east_asian_width
 
 
 def columns(text: str) -> int:
@@ -12,6 +11,10 @@ def columns(text: str) -> int:
 
 
 def _columns(letter: str) -> int:
+    if letter.isascii():
+        return 1
+    from unicodedata import combining, east_asian_width  # noqa: PLC0415 - most texts have ASCII characters only
+
     return 0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1
 
 

@@ -10,16 +10,15 @@ from urllib.parse import quote
 
 from holdfast import __version__
 from holdfast.agent.phrases import number_of
-from holdfast.resources.visible import OBEYED, clean, escaped
+from holdfast.resources.visible import clean, escaped, obeyed
 from holdfast.states.codes import CODES, Level
 from holdfast.states.errors import Location, Problem
 from holdfast.states.lint.inspect import LintReport
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 COLOURS = {"error": "1;31", "warning": "1;33", "aside": "2"}
-_BLANK = dict.fromkeys(OBEYED, "�")
-"""Replaces each control character in a quoted line with one harmless character, so that the mark stays below its
-column."""
+_BLANK = "�"
+"""Replaces each control character in a quoted line, so that the mark stays below its column."""
 MARGIN = 4
 """Columns before a quoted line."""
 
@@ -105,7 +104,7 @@ def _quoted(problem: Problem, width: int) -> Iterator[str]:
         return
     room = max(width, 40) - MARGIN if width else len(line)
     start = 0 if len(line) <= room or column <= room * 3 // 4 else min(column - room // 2, len(line) - room)
-    shown = line[start : start + room].translate(_BLANK)
+    shown = obeyed().sub(_BLANK, line[start : start + room])
     shown = f"…{shown[1:]}" if start else shown
     yield " " * MARGIN + (f"{shown[:-1]}…" if start + room < len(line) else shown)
     if 0 < column <= len(line):

@@ -12,8 +12,8 @@ DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 LENGTH = 12
 EARLY = "+"
 """What placeholders begin with."""
-_PAIRS = tuple(first + second for first in DIGITS for second in DIGITS)
-"""All pairs of digits: each stands for ten bits."""
+_SHIFTS = range(5 * (LENGTH - 1), -1, -5)
+"""Bits to the right of each digit, which stands for five bits."""
 
 
 class TimeIds:
@@ -63,7 +63,7 @@ def time_of(id: str) -> float:
 
 
 def _written(number: int) -> str:
-    return "".join([_PAIRS[number >> shift & 1023] for shift in (50, 40, 30, 20, 10, 0)])
+    return "".join([DIGITS[number >> shift & 31] for shift in _SHIFTS])
 
 
 def _number(id: str) -> int:

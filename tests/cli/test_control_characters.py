@@ -23,7 +23,9 @@ from holdfast.states.errors import Location, Problem
 from holdfast.states.lint.inspect import LintReport
 from holdfast_process import Tree
 
-BAD = "".join(map(chr, visible.OBEYED))
+DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+OBEYED = frozenset((*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *DIRECTIONS, *range(0xD800, 0xE000)))
+BAD = "".join(map(chr, sorted(OBEYED)))
 """Every character that must not reach a terminal."""
 EVIL = "a\x1b]0;pwned\x07\x1b[31m" + "".join(letter for letter in BAD if letter < "\ud800") + "\udfff\udc80\ud800z"
 SGR = re.compile("\x1b\\[[0-9;]*m")
@@ -32,7 +34,12 @@ SGR = re.compile("\x1b\\[[0-9;]*m")
 
 def control_characters(text, *, keep="\n\t"):
     """Return the control characters of a text, except line feeds, tabs and colour sequences of Holdfast."""
-    return {letter for letter in SGR.sub("", text) if ord(letter) in visible.OBEYED and letter not in keep}
+    return {letter for letter in SGR.sub("", text) if ord(letter) in OBEYED and letter not in keep}
+
+
+def test_these_characters_are_escaped_and_no_others():
+    """Each character of Unicode is escaped in text of one line if, and only if, a terminal may interpret it."""
+    assert {code for code in range(0x110000) if visible.obeyed().match(chr(code))} == OBEYED
 
 
 def test_all_classes_of_control_characters_are_escaped():

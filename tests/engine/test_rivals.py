@@ -283,16 +283,16 @@ def test_a_change_is_found_by_what_it_affects(
 ) -> None:
     """The index yields the same changes, in the same order, as a search through all."""
     changes = [
-        RivalChange(f"c{number}", 0.0, float(number), one, other, frozenset({"/r"} if removes else ()))
+        RivalChange(f"c{number}", 0.0, float(number), (*one,), (*other,), ("/r",) if removes else ())
         for number, (one, other, removes) in enumerate(drawn)
     ]
-    unrelated = [RivalChange("x", 0.0, 20.0, frozenset(), frozenset(), frozenset())] * (CHANGES - 20)
+    unrelated = [RivalChange("x", 0.0, 20.0, (), (), ())] * (CHANGES - 20)
     changes[20:20] = unrelated
     recorded = Changes()
     for change in changes:
         recorded.add(change)
-    mine = RivalChange("mine", 0.0, 0.0, own, touched, frozenset())
+    mine = RivalChange("mine", 0.0, 0.0, (*own,), (*touched,), ())
 
     assert list(dict.fromkeys(recorded.like(mine))) == [
-        each for each in reversed(changes[-CHANGES:]) if each.removed or (own | touched) & (each.own | each.touched)
+        each for each in reversed(changes[-CHANGES:]) if each.removed or (own | touched) & {*each.own, *each.touched}
     ]

@@ -40,12 +40,17 @@ class RivalChange(NamedTuple):
     """Loop time at which the run began."""
     ended: float
     """Loop time at which it ended."""
-    own: frozenset[Uid]
-    """What the resource manages, and the paths that its changes name."""
-    touched: frozenset[Uid]
+    own: tuple[Uid, ...]
+    """What the resource manages, and the paths that its changes name; each once."""
+    touched: tuple[Uid, ...]
     """Other things that its repairs change."""
-    removed: frozenset[str]
+    removed: tuple[str, ...]
     """Paths that were removed with everything below them."""
+
+    @property
+    def affected(self) -> set[Uid]:
+        """All things that the change affects."""
+        return {*self.own, *self.touched}
 
 
 class Blame(NamedTuple):
@@ -144,8 +149,8 @@ class Changes:
 
     def __init__(self) -> None:
         self._all: deque[RivalChange] = deque()
-        """In the order in which the runs ended, as in the queues below."""
-        self._by_uid: dict[Uid, deque[RivalChange]] = {}
+        """In the order in which the runs ended, as in the lists below."""
+        self._by_uid: dict[Uid, list[RivalChange]] = {}
         """Thing -> the changes that affect it."""
         self._removing: deque[RivalChange] = deque()
         """The changes that removed paths with everything below them."""
@@ -153,8 +158,11 @@ class Changes:
     def add(self, change: RivalChange) -> None:
         """Record a change, and forget the oldest one if there are too many."""
         self._all.append(change)
-        for uid in change.own | change.touched:
-            self._by_uid.setdefault(uid, deque()).append(change)
+        for uid in change.affected:
+            if uid in self._by_uid:
+                self._by_uid[uid].append(change)
+            else:
+                self._by_uid[uid] = [change]
         if change.removed:
             self._removing.append(change)
         if len(self._all) > CHANGES:
@@ -162,13 +170,13 @@ class Changes:
 
     def like(self, mine: RivalChange) -> Iterator[RivalChange]:
         """Yield the changes that may meet `mine`, the latest first; some are yielded more than once."""
-        queues = [self._removing, *(self._by_uid[uid] for uid in mine.own | mine.touched if uid in self._by_uid)]
-        return merge(*map(reversed, queues), key=lambda change: change.ended, reverse=True)
+        lists = [self._removing, *(self._by_uid[uid] for uid in mine.affected if uid in self._by_uid)]
+        return merge(*map(reversed, lists), key=lambda change: change.ended, reverse=True)
 
     def _forget(self, oldest: RivalChange) -> None:
-        for uid in oldest.own | oldest.touched:
+        for uid in oldest.affected:
             changes = self._by_uid[uid]
-            changes.popleft()
+            changes.pop(0)
             if not changes:
                 del self._by_uid[uid]
         if oldest.removed:
@@ -181,10 +189,10 @@ def _change(vertex: Vertex, changes: Mapping[str, Any], began: float) -> RivalCh
     If the kind raises when asked for its uids, only the paths that its changes name are compared.
     """
     named = changes.get("removed")
-    removed = frozenset(_paths(named if isinstance(named, list) else [named]))
-    own = frozenset([("path", path) for path in (*_paths(changes), *removed)])
-    own, touched = own.union(kinds.uids(vertex.resource)), frozenset(kinds.touches(vertex.resource))
-    return RivalChange(vertex.identity, began, asyncio.get_running_loop().time(), own, touched, removed)
+    removed = tuple(_paths(named if isinstance(named, list) else [named]))
+    own = dict.fromkeys([*kinds.uids(vertex.resource), *(("path", path) for path in (*_paths(changes), *removed))])
+    now = asyncio.get_running_loop().time()
+    return RivalChange(vertex.identity, began, now, tuple(own), tuple(kinds.touches(vertex.resource)), removed)
 
 
 def _paths(values: Iterable[Any]) -> Iterator[str]:
@@ -194,7 +202,7 @@ def _paths(values: Iterable[Any]) -> Iterator[str]:
 
 def _meet(one: RivalChange, other: RivalChange) -> bool:
     """Return whether one change affects what the other resource manages, or removes a directory above it."""
-    if not (one.own.isdisjoint(other.own) and one.own.isdisjoint(other.touched) and other.own.isdisjoint(one.touched)):
+    if not (one.affected.isdisjoint(other.own) and other.affected.isdisjoint(one.own)):
         return True
     return bool(other.removed) and any(
         str(above) in other.removed for kind, path in one.own if kind == "path" for above in PurePosixPath(path).parents

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from holdfast.agent.engine.model.failure import Failure
@@ -170,12 +171,18 @@ class Outcome(NamedTuple):
 
     def outline(self) -> Outcome:
         """Return the outcome without values and diff, which may be megabytes; only the names of changes are kept."""
-        return self._replace(changes=dict.fromkeys(self.changes, True), diff="") if self.changes or self.diff else self
+        return self._replace(changes=_names(*self.changes), diff="") if self.changes or self.diff else self
 
     @property
     def blocked(self) -> bool:
         """Whether the resource did not run because one that it requires failed or was blocked."""
         return self.reason == "requisite_failed"
+
+
+@lru_cache(maxsize=16)
+def _names(*names: str) -> Mapping[str, Any]:
+    """Return changes without their values. Many resources change in the same way, and share one mapping."""
+    return dict.fromkeys(names, True)
 
 
 ID = "\0"
