@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 BULK = 10_000
 """Number of new objects that the collector may visit: more would take milliseconds."""
-SHORT_LIVED = 50_000
+SHORT_LIVED = 200_000
 """Number of new objects before a collection in a process that ends soon: some megabytes."""
 THRESHOLDS = (700, 5, 1)
 """Arguments of `gc.set_threshold`: no collection visits more than eleven thousand new objects (a few milliseconds)."""
