@@ -15,7 +15,10 @@ from contextlib import contextmanager
 BULK = 10_000
 """Number of new objects that the collector may visit: more would take milliseconds."""
 SHORT_LIVED = 200_000
-"""Number of new objects before a collection in a process that ends soon: some megabytes."""
+"""Number of new objects before a collection in a process that ends soon: some megabytes.
+
+A run with one file makes 90 000, nearly all by imports. A collection of 50 000 would take 13 of its 200 ms.
+"""
 THRESHOLDS = (700, 5, 1)
 """Arguments of `gc.set_threshold`: no collection visits more than eleven thousand new objects (a few milliseconds)."""
 REPLACED = 0.25
