@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
@@ -239,7 +239,8 @@ def _shared(*words: str, **attributes: Any) -> Callable[[Function], Function]:
     The agent imports all verbs. With an object for each, their options would take a quarter of a megabyte more.
     """
     option = click.Option(words, **attributes)
-    return click.option(*words, cls=lambda *_, **__: option)
+    made = cast("type[click.Option]", lambda *_, **__: option)  # click only calls it
+    return click.option(*words, cls=made)
 
 
 _OPTIONS = {
@@ -285,9 +286,10 @@ def source(*names: str) -> Callable[[Function], Function]:
             given = {name: values.pop(name) for name in names}
             return function(source=ConfigurationSource(**given), **values)
 
+        decorated: Function = wrapper
         for name in reversed(names):
-            wrapper = _OPTIONS[name](wrapper)
-        return wrapper
+            decorated = _OPTIONS[name](decorated)
+        return decorated
 
     return decorate
 
