@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections.abc import Callable, Hashable, Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from holdfast.agent.host.fanotify_watches import FanotifyWatches, Unfit
 from holdfast.agent.host.inotify import InotifyWatches
@@ -20,10 +20,42 @@ Choice = Literal["auto", "inotify", "fanotify"]
 fanotify, and inotify where fanotify refuses."""
 
 
+class _Order(NamedTuple):
+    """The backends for some directories, in the order in which they are tried."""
+
+    backends: tuple[KernelWatches, ...]
+    inotify: InotifyWatches
+
+    @classmethod
+    def of(cls, opened: Callable[[int], None], closing: Callable[[int], None], choice: Choice) -> _Order:
+        """Return new backends."""
+        inotify, fanotify = InotifyWatches(opened, closing), FanotifyWatches(opened, closing)
+        orders = {"auto": (inotify, fanotify), "inotify": (inotify,), "fanotify": (fanotify, inotify)}
+        return cls(orders[choice], inotify)
+
+    def added(self, path: str, mask: int, *, follow: bool, mounted: bool) -> tuple[KernelWatches, Hashable]:
+        """Return the first backend that watches a directory, and the key of its watch. Raises `OSError`.
+
+        A mounted file is watched by inotify: fanotify names the directory to which the file belongs.
+        """
+        refusals: list[OSError] = []
+        for backend in self.backends:
+            try:
+                return backend, backend.add(path, mask, follow=follow)
+            except OSError as error:
+                if mounted and error.errno == errno.ENOTDIR:
+                    return self.inotify, self.inotify.add(path, FILE, follow=follow)
+                if error.errno in ABSENT:
+                    raise
+                refusals.append(error)
+        raise next((each for each in refusals if type(each) is not Unfit), refusals[0])
+
+
 class Backends:
     """All watches of the kernel for the paths of resources. Each directory is marked for the namer as well.
 
-    The nodes of a tree share these watches, and the last node of a watch removes it.
+    The nodes of a tree share these watches, and the last node of a watch removes it. Directories that untrusted users
+    may write have backends of their own: a user who causes a flood of events makes only their queues overflow.
     """
 
     def __init__(
@@ -33,15 +65,12 @@ class Backends:
         namer: Namer | None = None,
         choice: Choice = "auto",
     ) -> None:
-        inotify, fanotify = InotifyWatches(opened, closing), FanotifyWatches(opened, closing)
-        orders = {"auto": (inotify, fanotify), "inotify": (inotify,), "fanotify": (fanotify, inotify)}
-        self._inotify = inotify
-        self._order: tuple[KernelWatches, ...] = orders[choice]
+        self._calm, self._loose = (_Order.of(opened, closing, choice) for _ in range(2))
         self._namer = namer
 
     def __len__(self) -> int:
         """Return the number of watches."""
-        return sum(len(backend.entries) for backend in self._order)
+        return sum(len(backend.entries) for backend in (*self._calm.backends, *self._loose.backends))
 
     def attach(self, node: PathNode, *, follow: bool, mounted: bool) -> None:
         """Watch the directory that is at the node's path now or, if it is `mounted`, the file.
@@ -52,30 +81,14 @@ class Backends:
         try:
             with held(node.path, follow=follow) as path:
                 itself = follow or path != node.path
-                self._take(node, *self._added(path, mask, follow=itself, mounted=mounted))
+                order = self._loose if node.loose else self._calm
+                self._take(node, *order.added(path, mask, follow=itself, mounted=mounted))
                 if self._namer is not None and node.kernel is not None:
                     wanted = FULL if any(each.full for each in node.kernel.nodes) else mask
                     self._namer.mark(path, wanted, follow=itself)
         except OSError:
             self.detach(node)
             raise
-
-    def _added(self, path: str, mask: int, *, follow: bool, mounted: bool) -> tuple[KernelWatches, Hashable]:
-        """Return the first backend that watches a directory, and the key of its watch. Raises `OSError`.
-
-        A mounted file is watched by inotify: fanotify names the directory to which the file belongs.
-        """
-        refusals: list[OSError] = []
-        for backend in self._order:
-            try:
-                return backend, backend.add(path, mask, follow=follow)
-            except OSError as error:
-                if mounted and error.errno == errno.ENOTDIR:
-                    return self._inotify, self._inotify.add(path, FILE, follow=follow)
-                if error.errno in ABSENT:
-                    raise
-                refusals.append(error)
-        raise next((each for each in refusals if type(each) is not Unfit), refusals[0])
 
     def _take(self, node: PathNode, backend: KernelWatches, key: Hashable) -> None:
         """Have the node belong to this watch from now on."""
@@ -100,10 +113,10 @@ class Backends:
 
     def read(self) -> Iterator[Event]:
         """Yield pending events, one buffer of each backend at most. Never waits."""
-        for backend in self._order:
+        for backend in (*self._calm.backends, *self._loose.backends):
             yield from backend.read()
 
     def close(self) -> None:
         """Close all backends."""
-        for backend in self._order:
+        for backend in (*self._calm.backends, *self._loose.backends):
             backend.close()

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import cast
 
 from holdfast.agent.host.fanotify import FanotifyGroup, key_of, opened, type_of
-from holdfast.agent.host.kernel_watches import ABSENT, DELETE_SELF, NAMES, OVERFLOW, Event, KernelWatches
+from holdfast.agent.host.kernel_watches import ABSENT, DELETE_SELF, NAMES, Event, KernelWatches
 from holdfast.resources.paths import mounts
 
 BTRFS, EXT, F2FS, TMPFS, XFS = 0x9123_683E, 0xEF53, 0xF2F5_2010, 0x0102_1994, 0x5846_5342
@@ -86,12 +86,13 @@ class FanotifyWatches(KernelWatches):
                     self.forget(key)
                 yield nodes, mask, "" if name == ITSELF else name.decode(*NAMES)
             elif not key:
-                yield (), OVERFLOW, ""
+                yield self.lost()
             elif mask & DELETE_SELF:
                 self._stale.discard(key)
         if len(self._stale) > STALE:
+            lost = self.lost()
             self._begin_anew()
-            yield (), OVERFLOW, ""
+            yield lost
 
     def _begin_anew(self) -> None:
         """Remove all marks. After the overflow that is reported then, those that are needed are made again."""

@@ -91,7 +91,7 @@ class InotifyWatches(KernelWatches):
                     self.forget(wd)
                 yield nodes, mask, name
             elif mask & OVERFLOW:
-                yield (), mask, ""
+                yield self.lost()
 
     def close(self) -> None:
         """Close the descriptor, if it is open."""

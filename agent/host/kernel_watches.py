@@ -33,8 +33,8 @@ NAMES = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 """How names are decoded, as `os.fsdecode` does it."""
 
 Event = tuple[tuple[PathNode, ...], int, str]
-"""Directories, events, and the name of the entry, which is empty for the directory itself. An event without directories
-is an overflow of the kernel's queue."""
+"""Directories, events, and the name of the entry, which is empty for the directory itself. An overflow of the kernel's
+queue is an event of all directories of the backend."""
 
 
 class KernelWatches(ABC):
@@ -66,6 +66,10 @@ class KernelWatches(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the descriptor, if it is open."""
+
+    def lost(self) -> Event:
+        """Return the event of an overflow."""
+        return tuple(node for entry in self.entries.values() for node in entry.nodes), OVERFLOW, ""
 
     def forget(self, key: Hashable) -> None:
         """Forget a watch that the kernel has removed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from types import MappingProxyType
@@ -45,6 +45,10 @@ def left(group: Group[Member], member: Member) -> Group[Member]:
 
 class Owner(Protocol):
     """The watcher to which subscriptions belong."""
+
+    def subscribe(self, paths: Iterable[str], callback: Callable[[], None], *, recursive: bool = False) -> Subscription:
+        """Watch with a callback."""
+        ...
 
     def leave(self, subscription: Subscription) -> None:
         """End a subscription."""
@@ -125,7 +129,7 @@ class PathNode:
         self.covered = False
         """Whether a recursive watch includes the node."""
         self.loose = False
-        """Whether an untrusted user can create entries there. Maintained only within recursive watches."""
+        """Whether an untrusted user can create entries there, and so decides how many events there are."""
         self.shut = False
         """Whether the file system of the node and all nodes below is not accessed: an untrusted user controls it."""
 

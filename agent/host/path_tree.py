@@ -37,9 +37,9 @@ from holdfast.agent.host.watch_bounds import UNBOUNDED, WatchBounds
 
 HOPS = 40
 """Most symbolic links followed for one watch; the kernel's own limit."""
-AT_ONCE = 64
-"""Most directories of recursive watches that are armed in one pass after an event: a user may decide how many appear,
-and the event loop waits meanwhile."""
+AT_ONCE, ENTRIES = 64, 512
+"""Most directories of recursive watches that are armed in one pass after an event, and entries for which one less is: a
+user may decide how many appear, and the event loop waits meanwhile."""
 
 
 class PathTree:
@@ -56,7 +56,7 @@ class PathTree:
         """Directories without a kernel watch -> the kernel's reason."""
         self.bounds = WatchBounds()
         self.postponed: dict[PathNode, None] = {}
-        """Nodes to arm in later passes: this one has armed enough, or a user's file system was unmounted there."""
+        """Nodes to arm in later passes: this one has armed enough, or untrusted users decide how many there are."""
         self._room = UNBOUNDED
         """Directories of recursive watches that may still be armed in this pass."""
         self._relink: set[Subscription] = set()
@@ -82,9 +82,15 @@ class PathTree:
             self.resolve()
         self.postponed.update((node, None) for point in gone for node in self.showing(point))
 
-    def take_postponed(self) -> list[PathNode]:
-        """Return nodes to arm in this pass: those that were postponed first. They stay postponed until `look`."""
-        return list(islice(self.postponed, AT_ONCE))
+    def look_at_postponed(self) -> list[PathNode]:
+        """Arm the nodes that were postponed first, at least one and as many as there is room for; return them."""
+        found: list[PathNode] = []
+        while self.postponed and (not found or self._room > 0):
+            node = next(iter(self.postponed))
+            self._room -= 1
+            self.look(node)
+            found.append(node)
+        return found
 
     def add(self, subscription: Subscription, paths: Iterable[str]) -> None:
         """Add a subscription; it is armed on return. Raises `ValueError` for a relative path."""
@@ -165,11 +171,16 @@ class PathTree:
             node.deep -= {subscription}
             for one in node.below():
                 one.covered = bool(one.deep) or (one.parent is not None and one.parent.covered)
-                if not (one.covered or one.subscribers or one.children):
-                    self.postponed.pop(one, None)
+                self._forget_postponed(one)
             if not node.covered:
                 self.bounds.forget(node)
+        else:
+            self._forget_postponed(node)
         self.prune(node, below=subscription.deep)
+
+    def _forget_postponed(self, node: PathNode) -> None:
+        if not (node.covered or node.subscribers or node.children):
+            self.postponed.pop(node, None)
 
     def remove(self, subscription: Subscription) -> None:
         """Remove a subscription. May be called twice."""
@@ -232,11 +243,11 @@ class PathTree:
 
     def look(self, top: PathNode) -> None:
         """Arm a node and all nodes below again, for the files that are at their paths now; some may be postponed."""
-        self.postponed.pop(top, None)
         stack = [top]
         while stack:
             node = stack.pop()
             if node is top or not self._postpone(node):
+                self.postponed.pop(node, None)
                 self._trace(node)
                 stack.extend(node.children.values())
 
@@ -244,7 +255,7 @@ class PathTree:
         """Return whether the node is armed in a later pass. Paths with subscriptions of their own are armed now."""
         if node.subscribers or node.parent is None or not node.parent.covered:
             return False
-        if self._room:
+        if self._room > 0:
             self._room -= 1
             return False
         self.postponed[node] = None
@@ -289,8 +300,7 @@ class PathTree:
     def _arm(self, node: PathNode, info: os.stat_result) -> None:
         """Have the kernel watch a node with this status: a directory that needs a watch, or a mounted file."""
         inside = node.covered and (bool(node.deep) or stat.S_ISDIR(info.st_mode))
-        if inside:
-            node.loose = is_loose(status(node.real) if node.target else info)
+        node.loose = is_loose(status(node.real) if node.target else info)
         at_end = bool(node.subscribers) and stat.S_ISDIR(info.st_mode)
         file = bool(node.subscribers or node.covered) and stat.S_ISREG(info.st_mode) and self._mounts.has(node.real)
         if inside or at_end or file or node.children or node.parent is None:
@@ -351,9 +361,12 @@ class PathTree:
                         or self._mounts.is_foreign(node.real, entry.name)
                         or entry.is_dir(follow_symlinks=False)
                     ):
+                        if self.bounds.is_full(node):
+                            break
                         self.bounds.grow(node, entry.name)
         except OSError:  # gone or unreadable: the parent reports when that changes
             pass
+        self._room -= taken // ENTRIES
         self.bounds.scanned(node, taken, all_read=taken <= room)
 
     # -- polling -----------------------------------------------------------------------------------------------

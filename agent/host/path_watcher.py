@@ -1,12 +1,16 @@
-"""Events of paths: one descriptor for all resources, in the event loop, without a thread and without a delay.
+"""Events of paths: a descriptor for all resources, in the event loop, without a thread and without a delay.
 
 One kernel watch serves all files of a directory. A file that is replaced by a rename stays watched. Parents may be
 missing, moved away, replaced, or links; they are followed (`path_tree.py`). The kernel watches by inotify or by
 fanotify (`backends.py`).
 
-When the kernel's queue overflows, everything is checked again and every watcher gets an event. If the kernel refuses a
-watch (its limits are reached, the directory may not be read), the entries of that directory are compared every second,
-health reports `watch-polling`, and the kernel is asked again each time.
+Directories that untrusted users may write have a descriptor of their own (`Backends`), whose events are handled in
+parts, with rests: so a flood of events that a user causes neither pushes out events of other directories nor delays
+them. When the kernel's queue overflows, all directories of this descriptor are checked again, and every watcher below
+gets an event.
+
+If the kernel refuses a watch (its limits are reached, the directory may not be read), the entries of that directory are
+compared every second, health reports `watch-polling`, and the kernel is asked again each time.
 
 In directories that an untrusted user may write, a recursive watch is bounded (`watch_bounds.py`). Directories beyond
 the bound are not watched, health reports `watch-bounded`, and the watch is tried again from time to time. The agent's
@@ -33,9 +37,9 @@ from __future__ import annotations
 import asyncio
 import stat
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Container, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.agent.health import Health
 from holdfast.agent.host.backends import Backends, Choice
@@ -44,14 +48,15 @@ from holdfast.agent.host.mounts import Mounts
 from holdfast.agent.host.namer import places
 from holdfast.agent.host.path_nodes import PathNode, Subscription, seal, status
 from holdfast.agent.host.path_tree import PathTree
+from holdfast.agent.host.path_watch import PathWatch
 from holdfast.agent.host.sweep import PERIOD as SWEEP
 from holdfast.agent.host.sweep import Sweep
 from holdfast.agent.host.watch_health import WatchHealth
-from holdfast.resources.watches import CallbackWatch
 
 if TYPE_CHECKING:
     from holdfast.agent.host.namer import Namer
     from holdfast.resources.author import Author
+    from holdfast.resources.watches import CallbackWatch
 
 SETTLE = 0.02
 """Seconds to wait for the writer of a file to close it. A repair during the write would show half of the content in its
@@ -113,7 +118,7 @@ class PathWatcher:
         Entries of a directory count only with `recursive`, and then everything below counts. Raises `ValueError` for a
         relative path when the watch is armed.
         """
-        return _Watch(self, paths, recursive=recursive)
+        return PathWatch(self, paths, recursive=recursive)
 
     def subscribe(self, paths: Iterable[str], callback: Callable[[], None], *, recursive: bool = False) -> Subscription:
         """Watch with a callback, which must neither block nor raise. The watch is armed on return."""
@@ -187,13 +192,18 @@ class PathWatcher:
     def _readable(self) -> None:
         """Handle one buffer of events; the loop calls again if there are more."""
         for nodes, mask, name in self._kernel.read():
-            if mask & OVERFLOW:
-                self._replaced[self._tree.root] = None
             for node in nodes:
-                self._event(node, mask, name)
+                if mask & OVERFLOW:
+                    self._may_lead_elsewhere(node, node)
+                else:
+                    self._event(node, mask, name)
         self._await_writers()
         if self._unreported:
             self._flush()
+
+    def _may_lead_elsewhere(self, node: PathNode, directory: PathNode) -> None:
+        """Check a node after an event of this directory: in parts, if untrusted users may write the directory."""
+        (self._tree.postponed if directory.loose else self._replaced)[node] = None
 
     def _event(self, node: PathNode, mask: int, name: str) -> None:
         """Handle one event of a directory (no name) or of its entry `name`."""
@@ -204,7 +214,7 @@ class PathWatcher:
             if node.covered:
                 self._beneath(node, mask, name)
         elif mask & STRUCTURE:
-            self._replaced[child] = None
+            self._may_lead_elsewhere(child, node)
         elif mask & (MODIFY | CLOSE_WRITE) == MODIFY:
             self._writing.setdefault(child, self._clock() + SETTLE)
         else:
@@ -214,7 +224,7 @@ class PathWatcher:
         """Handle an event that concerns only recursive watches."""
         child = self._tree.bounds.grow(node, name) if mask & APPEARED and mask & ISDIR else None
         if child is not None:
-            self._replaced[child] = None
+            self._may_lead_elsewhere(child, node)
         else:
             self._stirred[node] = None
 
@@ -263,16 +273,17 @@ class PathWatcher:
         return bool(self._replaced or self._stirred or self._tree.postponed)
 
     def _flush(self) -> None:
-        """Check the replaced nodes and send events: once for all events that arrived together."""
-        if self._resting is not None:
-            return
+        """Check the replaced nodes and send events: once for all events that arrived together.
+
+        Postponed nodes are left alone during a rest.
+        """
         began = self._clock()
         self._tree.begin(postpones=True)
         if self._unreported:
             self._report_changes()
         self._review()
         spent = self._clock() - began
-        if spent > BUSY or self._tree.postponed:
+        if self._resting is None and (spent > BUSY or self._tree.postponed):
             pause = spent * REST if spent > BUSY else 0
             self._resting = asyncio.get_running_loop().call_later(pause, self._rested)
 
@@ -280,7 +291,10 @@ class PathWatcher:
         """Check the replaced nodes; send their events and those of recursive watches."""
         replaced, self._replaced = self._replaced, {}
         tops = [node for node in replaced if self._tree.has(node) and not _below_one_of(replaced, node)]
-        tops += self._tree.take_postponed()  # also if they are below: a flood of events must not put them off for ever
+        for node in tops:
+            self._tree.look(node)
+        if self._resting is None:  # also if they are below: a flood of events must not put them off for ever
+            tops += self._tree.look_at_postponed()
         if tops:
             self._changed(tops)
         stirred, self._stirred = self._stirred, {}
@@ -299,21 +313,19 @@ class PathWatcher:
         self._flush()
 
     def _changed(self, tops: list[PathNode]) -> None:
-        """Handle nodes that may lead to another file, or to none; this affects every path below."""
+        """Tell of nodes that may lead to another file, or to none; this affects every path below."""
         for node in tops:
             self._writing.pop(node, None)
-            self._tree.look(node)
         told = {subscription for node in tops for each in node.below() for subscription in each.subscribers}
         for link in {link for subscription in told for link in subscription.links}:
             self._tree.look(link)
         self._tree.resolve()
         for subscription in told:
             subscription.callback()
-        if self._tree.deep:
-            for node in tops:
-                if node.parent is not None:
-                    self._stirred[node.parent] = None
-                self._tree.prune(node, below=True)
+        for node in tops:
+            if self._tree.deep and node.parent is not None:
+                self._stirred[node.parent] = None
+            self._tree.prune(node, below=bool(self._tree.deep))
 
     # -- polling -----------------------------------------------------------------------------------------------
 
@@ -362,39 +374,3 @@ class PathWatcher:
 
 def _below_one_of(nodes: Container[PathNode], node: PathNode) -> bool:
     return any(step in nodes for step in node.upward() if step is not node)
-
-
-class _Watch(CallbackWatch):
-    """A watch of paths. It is armed when it is first awaited or listened to."""
-
-    def __init__(self, watcher: PathWatcher, paths: Sequence[str], *, recursive: bool) -> None:
-        self._watcher, self._paths, self._recursive = watcher, paths, recursive
-        self._events = self._wait()
-
-    def listen(self, callback: Callable[[], None]) -> Subscription:
-        """Subscribe a callback; armed on return."""
-        return self._watcher.subscribe(self._paths, callback, recursive=self._recursive)
-
-    def asend(self, value: None, /) -> Coroutine[Any, Any, None]:
-        """Return the next event."""
-        return self._events.asend(value)
-
-    def athrow(self, *error: Any) -> Coroutine[Any, Any, None]:
-        """Raise this error where the generator waits."""
-        return self._events.athrow(*error)
-
-    def aclose(self) -> Coroutine[Any, Any, None]:
-        """End the watch."""
-        return self._events.aclose()
-
-    async def _wait(self) -> AsyncGenerator[None, None]:
-        rang = asyncio.Event()
-        subscription = self.listen(rang.set)
-        try:
-            yield None
-            while True:
-                await rang.wait()
-                rang.clear()
-                yield None
-        finally:
-            subscription.close()

@@ -60,8 +60,7 @@ class WatchBounds:
         if not node.loose:
             return node.grow(name)
         top = self._top(node)
-        if self._directories[top] >= WATCHES:
-            self.reached[top] = f"more than {WATCHES} directories"
+        if self.is_full(node):
             return None
         if len(node.path) + len(name) >= LONGEST or node.path.count("/") >= LEVELS:
             self.reached[top] = f"a path of more than {LONGEST} characters or {LEVELS} levels"
@@ -70,6 +69,13 @@ class WatchBounds:
         self._tops[child] = top
         self._directories[top] += 1
         return child
+
+    def is_full(self, node: PathNode) -> bool:
+        """Return whether there is no room for a directory below this one; the bound is then reached."""
+        if not node.loose or self._directories[top := self._top(node)] < WATCHES:
+            return False
+        self.reached[top] = f"more than {WATCHES} directories"
+        return True
 
     def release(self, node: PathNode) -> None:
         """Stop counting a directory that is no longer watched."""
