@@ -35,6 +35,17 @@ class Tasks:
         log.error(text, exc_info=why)
         self._health.set(f"task-died:{task.get_name()}", text, "error")
 
+    async def end(self, task: asyncio.Task[Any], within: float | None = None) -> None:
+        """Cancel a task that is no longer needed, and wait for its end; it is cancelled again after some seconds.
+
+        A report that it had ended by itself ends, too.
+        """
+        task.cancel()
+        if not (await asyncio.wait([task], timeout=within))[0]:
+            task.cancel()
+            await asyncio.wait([task])
+        self._health.clear(f"task-died:{task.get_name()}")
+
     async def stop(self) -> None:
         """Cancel all tasks and wait until they have ended."""
         for task in list(self._tasks):

@@ -54,8 +54,7 @@ class Publishing:
         """Disconnect; the broker then says that the agent is offline."""
         task, self._task, self._used = self._task, None, None
         if task:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await self._tasks.end(task)
         self._health.clear(UNAVAILABLE)
 
     async def _publish(self, settings: MqttSettings, host: str) -> None:

@@ -95,10 +95,7 @@ class WorldDatabase:
         """Disconnect. Other hosts then know that the agent has stopped, if etcd answers at once."""
         task, self._task, self._used = self._task, None, (EtcdSettings(), "")
         if task:
-            task.cancel()
-            if not (await asyncio.wait([task], timeout=END))[0]:
-                task.cancel()
-                await asyncio.wait([task])
+            await self._tasks.end(task, END)
         self._shared = None
         self._tell("")
         self._tried.set()
@@ -123,6 +120,9 @@ class WorldDatabase:
                     await session.run()
             except NorthboundError as error:
                 self._failed(str(error))
+            except Exception:
+                self._tried.set()  # the task ends, and no call may wait for it
+                raise
             finally:
                 slow.cancel()
                 self._session = self._shared = None

@@ -132,7 +132,7 @@ async def test_a_store_that_cannot_be_opened_is_tried_again(desk, broker, prefix
 
 
 async def test_a_bug_is_told_as_a_task_that_has_died(desk, broker, prefix, heard, monkeypatch):
-    """Publishing must not end silently."""
+    """Publishing must not end silently. The report ends when the settings name no broker any more."""
 
     async def fails():
         raise RuntimeError("a bug")
@@ -141,6 +141,7 @@ async def test_a_bug_is_told_as_a_task_that_has_died(desk, broker, prefix, heard
     async with publishing(desk, broker.port, prefix):
         await heard.until(lambda: told(desk))
         assert "task-died:publishing" in told(desk)
+    assert not told(desk)
 
 
 def test_the_documented_settings_are_settings():

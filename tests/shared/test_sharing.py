@@ -13,6 +13,7 @@ from holdfast.agent.northbound.drivers.base import DbTransaction, Delete
 from holdfast.agent.northbound.drivers.etcd import EtcdDriver
 from holdfast.agent.northbound.drivers.etcd_connection import Access
 from holdfast.agent.records import world_records
+from holdfast.agent.shared import world_database
 from sharing import item, stored, until_string
 
 
@@ -121,6 +122,24 @@ async def test_without_the_extra_the_condition_names_the_package(make, prefix, m
     with pytest.raises(Temporary, match=r"cannot use etcd: .*grpc.*pip install 'holdfast\[fleet\]'"):
         await host.world.string("x")
     assert "pip install 'holdfast[fleet]'" in host.trouble
+
+
+async def test_a_bug_is_told_as_a_task_that_has_died_until_the_settings_change(make, etcd, prefix, monkeypatch):
+    """The strings of the host itself can be used then."""
+
+    def fails():
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(world_database, "_load", fails)
+    host = await make("web1").share(*etcd.endpoints, prefix=prefix)
+    await host.until(lambda: host.health.conditions)
+    assert [each.code for each in host.health.conditions] == ["task-died:etcd"]
+    with pytest.raises(Temporary, match="etcd is not connected"):
+        await host.world.string("x")
+
+    await host.share()
+    assert not host.health.conditions
+    await host.world.set_string("x", "local")
 
 
 async def test_a_connection_that_ends_again_and_again_loses_no_change(make, etcd, prefix):
