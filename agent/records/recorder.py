@@ -139,7 +139,7 @@ class Recorder:
         self.recent.load(await Blocking(1)(_values, await driver.scan("changes", limit=KEPT, newest=True)))
         for name in await self.state.resume(driver):
             if failure := await last_failure(name, driver):
-                self._failures.setdefault(name, failure)
+                self._continue_failure(name, failure)
         right, self._right = self._right or set(), None
         for name in {*self.state.wrong, *self._failures}:
             if self._identities.get(name, name) in right:
@@ -147,6 +147,14 @@ class Recorder:
                 self._failures.pop(name, None)
         if not self._swapped:
             self._forget_undeclared()  # a pass has ended, and has not known of these
+
+    def _continue_failure(self, name: str, left: ChangeEntry) -> None:
+        """Continue the record of a failure; what was reported of the same failure meanwhile becomes a part of it."""
+        new = self._failures.setdefault(name, left)
+        if new is not left and (new.what, new.outcome.comment) == (left.what, left.outcome.comment):
+            self.queue.withdraw(("changes", new.id))
+            self._failures[name] = left._replace(at=new.at, times=left.times + new.times)
+            self._write_change(self._failures[name])
 
     def _tell_lost(self, number: int) -> None:
         """Record that records are missing; this one waits as state does, so that it is not lost."""

@@ -97,7 +97,10 @@ class StateRows:
                 since = values.get("since")
                 since = since if isinstance(since, float) else time.time()
                 wrong = Wrong(str(values.get("result", "")), str(values.get("comment", "")), since)
-                self.wrong.setdefault(each.id, wrong)
+                known = self.wrong.setdefault(each.id, wrong)
+                if known is not wrong and known.result == wrong.result:
+                    self.wrong[each.id] = known._replace(since=since)
+                    self._set_status(each.id, self.wrong[each.id])
         return [each.id for each in left.rows if each.table == "resources"]
 
     def _set_host(self, values: Mapping[str, Any]) -> None:

@@ -99,6 +99,11 @@ class WriteQueue:
         self._put(_Entry(key, work, size + EACH))
         self._drop()
 
+    def withdraw(self, key: Key) -> None:
+        """Write no history for this row that still waits."""
+        if entry := self._history.pop(key, None):
+            self._size -= entry.size
+
     def set(self, key: Key, work: Work) -> None:
         """Add a row of state to be written or deleted."""
         self._put(_Entry(key, work, 0))

@@ -132,6 +132,21 @@ async def test_a_failure_that_lasts_over_a_restart_is_one_record(desk: Desk, val
     assert await api.get_all(ResourceStatus) == []
 
 
+@pytest.mark.parametrize("same", [True, False], ids=["same", "another"])
+async def test_a_failure_that_is_reported_before_the_database_is_read_is_continued(desk: Desk, *, same: bool) -> None:
+    """A small configuration is quicker than the disk. Another failure of the resource has a record of its own."""
+    api = await desk.written(PassStarted(1, "start"), failure(comment="no " * 2000))
+    (before,), (status,) = await api.page(Change), await api.get_all(ResourceStatus)
+    desk.recorder = desk.new_recorder()
+    found = failure(comment="no " * 2000 if same else "never", cause="start")
+    changes = await desk.changes(found, found)
+
+    assert [each.times for each in changes] == ([3] if same else [2, 1])
+    assert changes[-1].model_dump() == before.model_dump() | ({"at": changes[0].at, "times": 3} if same else {})
+    assert [each.since for each in await api.get_all(ResourceStatus)] == [status.since]
+    assert [each.what for each in await desk.changes(outcome(changes={}))][:1] == ["recovered"]
+
+
 @pytest.mark.parametrize("data", [b"no JSON", b"[]", b'{"what": "failed"}', b'{"what": "failed", "resource": 1}'])
 async def test_a_record_of_a_failure_that_cannot_be_read_is_not_continued(desk: Desk, data: bytes) -> None:
     """The failure gets a new record."""
