@@ -19,7 +19,6 @@ from holdfast.agent.kept_bounds import KEPT_BOUNDS
 from holdfast.agent.records.askers import described
 from holdfast.agent.records.drifts import DONE, NEW, ORDER, SEEN, demand_drift, drifts, find, mark
 from holdfast.agent.records.history import HistoryRecord, pass_of
-from holdfast.agent.records.ids import first_id_of
 from holdfast.agent.records.reading import RecordReader
 from holdfast.resources.accounts import group_name, user_name
 from holdfast.resources.visible import clean
@@ -36,10 +35,9 @@ Values = Mapping[str, Any]
 
 def show_list(path: Path, form: str, resource: str, since: float | None, limit: int, *, everything: bool) -> None:
     """Print drifts. Raises `HoldfastError`."""
-    after = "" if since is None else first_id_of(since)
-    reviews = ORDER if everything else (NEW, SEEN)
+    reviews, begin = ORDER if everything else (NEW, SEEN), since or 0.0
     with RecordReader(path) as reader:
-        found = (each for review in reviews for each in drifts(reader, resource=resource, after=after, review=review))
+        found = (each for review in reviews for each in drifts(reader, resource=resource, since=begin, review=review))
         listed = list(islice(found, limit))
         more = next(found, None) is not None
     if form == "json":

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from holdfast.agent.console import DIFF_COLOURS
 from holdfast.agent.narrate import duration
 from holdfast.agent.records.askers import described
 from holdfast.agent.records.history import LOST, Chosen, HistoryRecord, newest_first, pass_of
-from holdfast.agent.records.ids import first_id_of, time_of
+from holdfast.agent.records.ids import time_of
 from holdfast.agent.records.reading import RecordReader
 from holdfast.agent.records.wording import change_in_words, details_of
 
@@ -36,9 +36,8 @@ STAMP, WHAT, BELOW = 9, 24, 2
 
 def chosen(since: float | None, until: float | None, **asked: Any) -> Chosen:
     """Return what the options of the verb ask for."""
-    after = "" if since is None else first_id_of(since)
-    before = "" if until is None else first_id_of(until)
-    return Chosen(after=after, before=before, **{name: value for name, value in asked.items() if value})
+    until = math.inf if until is None else until
+    return Chosen(since=since or 0.0, until=until, **{name: value for name, value in asked.items() if value})
 
 
 def show(path: Path, form: str, limit: int, asked: Chosen, *, diff: bool) -> None:
@@ -57,7 +56,7 @@ def show(path: Path, form: str, limit: int, asked: Chosen, *, diff: bool) -> Non
         if last is None:
             say("the records have no such change", err=True)
         elif next(found, None) is not None:
-            say(f"older ones: holdfast history --until {_iso(last)}", err=True)
+            say(f"older ones: holdfast history --before {last.id}", err=True)
 
 
 def _limited(found: Iterator[HistoryRecord], limit: int) -> Iterator[HistoryRecord]:
@@ -70,18 +69,13 @@ def _limited(found: Iterator[HistoryRecord], limit: int) -> Iterator[HistoryReco
 
 def _show_json(found: Iterator[HistoryRecord], limit: int) -> None:
     records = list(_limited(found, limit))
-    older = _iso(records[-1]) if records and next(found, None) is not None else None
+    older = records[-1].id if records and next(found, None) is not None else None
     print_rows({"older": older}, "history", list(map(_row, records)))
 
 
 def _row(record: HistoryRecord) -> dict[str, Any]:
     """Return a record for programs."""
     return {"table": record.table, "id": record.id, **record.fields}
-
-
-def _iso(record: HistoryRecord) -> str:
-    """Return the time of the ID of a record, exactly, as `--until` takes it."""
-    return datetime.fromtimestamp(time_of(record.id), UTC).astimezone().isoformat()
 
 
 class _Page:
@@ -101,7 +95,7 @@ class _Page:
         values = record.values
         if not values:
             unread = f"a record of {record.table} cannot be read: see `holdfast db check`"
-            yield from self._said(time_of(record.id), unread)
+            yield from self._said(record.time, unread)
         elif record.table == "changes":
             yield from self._change(record)
         elif record.table == "passes":

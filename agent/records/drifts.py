@@ -27,9 +27,11 @@ TRIES = 10
 """Most tries to mark a drift while others write its record."""
 
 
-def drifts(reader: RecordReader, *, resource: str = "", after: str = "", review: str = "") -> Iterator[HistoryRecord]:
-    """Yield the drifts of resources that match, newest first; `after`: only greater IDs. Raises `Unavailable`."""
-    for each in changes(reader, Chosen(resource, origin="drift", after=after, review=review)):
+def drifts(
+    reader: RecordReader, *, resource: str = "", since: float = 0.0, review: str = ""
+) -> Iterator[HistoryRecord]:
+    """Yield the drifts of resources that match, newest first; `since`: Unix time. Raises `Unavailable`."""
+    for each in changes(reader, Chosen(resource, origin="drift", since=since, review=review)):
         if each.values.get("review") in ORDER:
             yield each
 

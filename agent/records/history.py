@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 from holdfast.agent.control.log_filter import names
 from holdfast.agent.northbound.drivers.base import TableRow
+from holdfast.agent.records.ids import first_id_of, time_of
 from holdfast.agent.records.reading import RecordReader
 from holdfast.agent.records.rows import change_of, read, readable
 
@@ -39,6 +41,12 @@ class HistoryRecord(NamedTuple):
         """The fields of the record, without those of the store, whose names begin with `$`."""
         return {name: value for name, value in self.values.items() if not name.startswith("$")}
 
+    @property
+    def time(self) -> float:
+        """When it began. The time of the ID is later if the clock was ahead before: IDs always grow."""
+        at = self.values.get("first", self.values.get("at"))
+        return at if isinstance(at, (int, float)) else time_of(self.id)
+
 
 class Chosen(NamedTuple):
     """Which records are asked for; empty or false: any.
@@ -58,6 +66,10 @@ class Chosen(NamedTuple):
     """Only greater IDs."""
     before: str = ""
     """Only smaller IDs."""
+    since: float = 0.0
+    """Only what began at this Unix time or later."""
+    until: float = math.inf
+    """Only what began before this Unix time."""
 
     @property
     def everything(self) -> bool:
@@ -73,6 +85,15 @@ class Chosen(NamedTuple):
         found = [f'"{name}":{_json(value)}' for name, value in fields.items() if value]
         words = [_json(word)[1:-1] for word in WILDCARDS.split(self.resource) if word]
         return [each.encode(errors="replace") for each in (*found, *words)]
+
+    @property
+    def first(self) -> str:
+        """Only greater IDs have the wanted times: no record is younger than its ID."""
+        return max(self.after, first_id_of(self.since)) if self.since else self.after
+
+    def time(self, record: HistoryRecord) -> bool:
+        """Return whether the time of a record is asked for."""
+        return self.since <= record.time < self.until
 
     def change(self, values: Mapping[str, Any]) -> bool:
         """Return whether a change is asked for."""
@@ -151,11 +172,12 @@ def _changes(reader: RecordReader, chosen: Chosen, *, newest: bool) -> Iterator[
     identity, found = chosen.resource, False
     if "[" in identity and identity.endswith("]") and not WILDCARDS.search(identity):
         beginning = f"{identity} "
-        bounds = (f"{beginning}{chosen.after}", f"{beginning}{chosen.before or '~'}")
+        bounds = (f"{beginning}{chosen.first}", f"{beginning}{chosen.before or '~'}")
         for each in _rows(reader, "resource_changes", *bounds, newest=newest):
             if (key := change_of(identity, each.id)) and (row := reader.get("changes", key)):
                 found = True
-                yield _read(row)
+                if chosen.time(record := _read(row)):
+                    yield record
     if not found:
         yield from _of(reader, "changes", chosen, newest=newest, containing=chosen.texts)
 
@@ -163,7 +185,8 @@ def _changes(reader: RecordReader, chosen: Chosen, *, newest: bool) -> Iterator[
 def _of(
     reader: RecordReader, table: str, chosen: Chosen, *, newest: bool, containing: Sequence[bytes] = ()
 ) -> Iterator[HistoryRecord]:
-    return map(_read, _rows(reader, table, chosen.after, chosen.before, newest=newest, containing=containing))
+    found = _rows(reader, table, chosen.first, chosen.before, newest=newest, containing=containing)
+    return filter(chosen.time, map(_read, found))
 
 
 def _rows(

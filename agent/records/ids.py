@@ -62,6 +62,11 @@ def time_of(id: str) -> float:
     return (_number(id) // 32) / 1e6
 
 
+def is_id(text: str) -> bool:
+    """Return whether a text has the form of an ID."""
+    return len(text) == LENGTH and not set(text) - set(DIGITS)
+
+
 def _written(number: int) -> str:
     return "".join([DIGITS[number >> shift & 31] for shift in _SHIFTS])
 

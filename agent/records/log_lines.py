@@ -11,7 +11,7 @@ from holdfast.agent.console import LogEntry
 from holdfast.agent.host.blocking import LINGER, Blocking
 from holdfast.agent.records.askers import described
 from holdfast.agent.records.history import Chosen, HistoryRecord, last, oldest
-from holdfast.agent.records.ids import first_id_of, time_of
+from holdfast.agent.records.ids import time_of
 from holdfast.agent.records.reading import RecordReader
 from holdfast.agent.records.wording import change_in_words, details_of
 from holdfast.agent.records.write_queue import WriteQueue
@@ -38,7 +38,7 @@ class OlderLines:
     ) -> AsyncGenerator[list[LogEntry], None]:
         """Yield the last entries before a time, at most `most` and oldest first, in pages; none from before `since`."""
         await self._queue.settle()
-        asked = self._asked._replace(after="" if since is None else first_id_of(since), before=first_id_of(at))
+        asked = self._asked._replace(since=since or 0.0, until=at)
         found = _entries(self._queue.path, asked, most)
         try:
             while entries := await self._blocking(list, islice(found, page)):

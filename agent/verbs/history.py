@@ -14,6 +14,15 @@ ORIGINS = ("drift", "states", "command", "start", "refresh")
 """Origins of changes; a test compares them with the model."""
 
 
+def _an_id(_context: click.Context, _option: click.Parameter, word: str) -> str:
+    """Return an ID of a record as it is stored."""
+    from holdfast.agent.records.ids import is_id
+
+    if word and not is_id(word.lower()):
+        raise click.BadParameter(f"{word!r} is not the ID of a record, as `holdfast history` shows it")
+    return word.lower()
+
+
 @verb(HOST)
 @click.command()
 @source("config", "state_dir")
@@ -23,6 +32,13 @@ ORIGINS = ("drift", "states", "command", "start", "refresh")
 )
 @since("what began after this time")
 @click.option("--until", type=MOMENT, metavar="TIME", help="Show only what began before this time.")
+@click.option(
+    "--before",
+    metavar="ID",
+    default="",
+    callback=_an_id,
+    help="Show only what was written before the record with this ID.",
+)
 @of_resource("changes")
 @click.option(
     "--kind", metavar="KIND", default="", shell_complete=completed("kinds"), help="Show only changes of this kind."
@@ -40,6 +56,9 @@ def history(source: ConfigurationSource, form: str, limit: int, diff: bool, **as
 
     The cause is why the resource ran. The origin is why it changed: the host had drifted, the states were changed, an
     operator asked for it, the agent was started, or another resource had changed.
+
+    The order is that in which the records were written, also if the clock was wrong for a while. A list that is cut off
+    names the ID with which `--before` continues it.
 
     A time is a span before now (90s, 2h, 3d), 20:15 of today, 2026-11-23, or '2026-11-23 20:15'. The ID before a change
     is the one that `holdfast drift show` and `restore` take.

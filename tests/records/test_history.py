@@ -22,6 +22,7 @@ from holdfast.agent.records import history, models, recorder, rows
 from holdfast.agent.records.drifts import find
 from holdfast.agent.records.history import Chosen, newest_first
 from holdfast.agent.records.ids import DIGITS, TimeIds, time_of
+from holdfast.agent.records.log_lines import OlderLines
 from holdfast.agent.records.reading import RecordReader
 from holdfast.agent.records.rows import readable
 from holdfast.agent.verbs.history import ORIGINS
@@ -172,7 +173,7 @@ async def test_what_is_asked_for_is_shown(site: Site, words: list[str], found: l
 
 
 async def test_a_time_limits_what_is_shown(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A span before now, a date, and the time that the hint about older ones names."""
+    """A span before now, a date, and the ID that the hint about older ones names."""
     for number, days in enumerate((40, 3, 1)):
         then = time.time() - days * 86_400
         monkeypatch.setattr(recorder, "time", SimpleNamespace(time=lambda then=then: then))
@@ -185,8 +186,45 @@ async def test_a_time_limits_what_is_shown(site: Site, monkeypatch: pytest.Monke
     assert shown("--until", "2d", "--since", "4d") == ["1"]
     assert shown("--since", "2000-01-01", "--until", "2100-01-01 12:00") == ["2", "1", "0"]
     told = site.tree("history", "--limit", "1", check=0).stderr
-    assert shown("--until", told.split("--until ")[1].strip()) == ["1", "0"]
+    assert shown("--before", told.split("--before ")[1].strip()) == ["1", "0"]
+    assert shown("--before", site.tree.json("history", "--limit", "2")["older"].upper()) == ["0"]
     assert site.tree.json("history", "--limit", "3")["older"] is None
+
+
+async def test_times_are_those_of_the_records_if_the_clock_was_ahead(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """IDs then remain ahead, because they always grow: of changes, passes, notes and drifts, and in the log.
+
+    The clock is two days ahead for the second change.
+    """
+    now = time.time()
+    for number, then in enumerate((now - 7200, now + 2 * 86_400, now - 3600, now - 60)):
+        monkeypatch.setattr(recorder, "time", SimpleNamespace(time=lambda then=then: then))
+        site.desk.recorder.note("note", (), f"note {number}", None)
+        await site.desk.changes(outcome(f"a[{number}]"))
+
+    def shown(*words: str) -> list[str]:
+        rows = site.rows(*words)
+        tables = ["changes"] if "--origin" in words else ["changes", "notes"]
+        assert [each["table"] for each in rows] == tables * (len(rows) // len(tables))
+        return [each["resource"] for each in rows if each["table"] == "changes"]
+
+    assert shown("--since", "30m", "--until", "10s") == ["a[3]"]
+    assert shown("--until", "30m") == ["a[2]", "a[0]"]
+    assert shown("--since", "90m") == ["a[3]", "a[2]", "a[1]"]
+    assert shown("--resource", "a[2]", "--until", "30m", "--origin", "drift") == ["a[2]"]
+    drifts = site.tree.json("drift", "list", "--since", "90m")["drifts"]
+    assert [each["resource"] for each in drifts] == ["a[3]", "a[2]", "a[1]"]
+    older = OlderLines(site.desk.recorder.queue, Chosen())
+    lines = [each["event"] async for page in older.before(now - 1800, now - 5400, 9, 9) for each in page]
+    assert lines == ["note 2", "repaired a[2] in <0.1 ms (drift)"]
+
+
+@pytest.mark.parametrize("wrong", ["2026-11-23", "0" * 11, "u" * 12, "é" * 12])
+def test_what_is_no_id_is_refused(tmp_path: Path, wrong: str) -> None:
+    """IDs are those that `history` shows."""
+    assert "is not the ID of a record" in Tree(tmp_path)("history", "--before", wrong, check=64).stderr
 
 
 @pytest.mark.parametrize("wrong", ["tomorrow", "25:00", "2026-13-01", "1960-01-01", "9999-01-01", "-1h", ""])
