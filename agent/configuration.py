@@ -58,6 +58,14 @@ class Compiled(NamedTuple):
         """A function that finds the paths that the states manage."""
         return partial(_paths, self.compilation.calls)
 
+    @property
+    def packages(self) -> frozenset[str]:
+        """The packages of which the states have resources."""
+        if not self.plugins:
+            return frozenset()
+        remote = (getattr(call.resource, "remote", None) for call in self.compilation.calls)
+        return frozenset(each.package for each in remote if each is not None)
+
 
 def _paths(calls: Sequence[Call]) -> frozenset[str]:
     """Return the paths that calls manage."""

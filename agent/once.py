@@ -20,7 +20,7 @@ from holdfast.agent.health import Health
 from holdfast.agent.host.host import LocalHost
 from holdfast.agent.host.package_changes import PackageChanges
 from holdfast.agent.interruptions import interruptible
-from holdfast.agent.paths import STATE_DIR
+from holdfast.agent.paths import RECORDS, STATE_DIR
 from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import JOURNAL, LOCK, Lock, LockedError, absorb, open_journal, private_directory
 from holdfast.resources.contract import acts
@@ -75,9 +75,11 @@ async def _converge(
             durable=settings.durable,
             kept=settings.kept_bounds,
             database=run.database if run else None,
+            copied=None if run else settings.state_dir / RECORDS,
         )
         async with host:
             host.update(managed=compiled.managed)
+            await host.use_plugins(compiled.plugins)
             host.onlooker = onlooker
             if settings.etcd.endpoints:
                 await host.world_database.use(settings.etcd, str(compiled.grains["id"]))

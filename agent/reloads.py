@@ -192,6 +192,7 @@ class Reloads:
             facts=compiled.grains, pillar=compiled.pillar, options=compiled.options, managed=compiled.managed
         )
         self._logs.redactor = self._host.redactor
+        await self._host.use_plugins(compiled.plugins)
         await self._share(settings, compiled.grains["id"])
         self._host.forget_all_but(declared)
         async with self._host.taken_over(calls, settings.states) as snapshot:
@@ -202,6 +203,8 @@ class Reloads:
                 outdated=self._outdated,
                 anew=snapshot.anew,
             )
+        if self._host.plugins is not None:
+            self._host.plugins.keep(compiled.packages)
         self._applied = True
         self._outdated = set()
         self._collector.replaced(left, self._resources)

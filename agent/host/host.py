@@ -33,6 +33,9 @@ from holdfast.states.view.grains import seen
 if TYPE_CHECKING:
     from holdfast.agent.host.backends import Choice
     from holdfast.agent.host.path_watcher import PathWatcher
+    from holdfast.agent.northbound.api import NbApi
+    from holdfast.agent.plugins.declared import DeclaredPlugin
+    from holdfast.agent.plugins.plugins import Memory, Plugins
     from holdfast.agent.records.records import Records
     from holdfast.agent.records.world import StoredWorld
     from holdfast.agent.records.world_records import WorldRecords
@@ -51,7 +54,7 @@ class LocalHost:
     their interface. `watching` says which backends watch directories; `programs` whether the programs of all processes
     are read, to name who changes files; `durable` whether files must be on the disk before they count as written;
     `kept` how much replaced content is kept. `health`, `tasks` and `records` are the daemon's, if there is one;
-    `database` returns the records of a one-shot run.
+    `database` returns the records of a one-shot run; `copied` is the file of those that a run without changes reads.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class LocalHost:
         tasks: Tasks | None = None,
         records: Records | None = None,
         database: Callable[[], Records] | None = None,
+        copied: Path | None = None,
     ) -> None:
         self.var_dir, self.durable = var_dir, durable
         self.kept = KeptFiles(absolute(var_dir), kept, durable=durable)
@@ -96,13 +100,14 @@ class LocalHost:
         self.sources = Sources(states, self.blocking, self._network)
         self._store = SourceStore(absolute(var_dir))
         self._tasks, self._own_tasks = tasks or Tasks(self.health), tasks is None
-        self._records, self._database = records, database
+        self._records, self._database, self._copied = records, database, copied
         self._own_records: Records | None = None
         """The database of a host that was given none, once a resource has used it."""
         self.interfaces = Interfaces(self.context, providers or {}, strict=strict)
         self.onlooker: Callable[[str, str, bytes], None] | None = None
         """Shows output of commands to a person. Called with identity, stream name and bytes."""
         self._bus: Any = None
+        self._plugins: Plugins | None = None
 
     async def __aenter__(self) -> Self:
         """Open nothing: each service is opened on first use."""
@@ -113,6 +118,8 @@ class LocalHost:
     ) -> None:
         """Close all services."""
         await self.flushes.done()
+        if self._plugins is not None:
+            await self._plugins.stop()
         if "paths" in self.__dict__:
             self.paths.close()
         if self._bus is not None:
@@ -148,18 +155,22 @@ class LocalHost:
 
     async def _open_world(self) -> WorldRecords:
         """Open the database of this host, and take over the strings and host maps of earlier versions."""
-        from holdfast.agent.records.records import Records  # noqa: PLC0415 - see above
+        api = await self._api()
+        from holdfast.agent.records import world_file, world_records  # noqa: PLC0415 - `api` has loaded the models
+
+        await world_file.take_over(self.var_dir, api, self.blocking)
+        return world_records.WorldRecords(api)
+
+    async def _api(self) -> NbApi:
+        """Open the database of this host."""
+        from holdfast.agent.records.records import Records  # noqa: PLC0415 - few states use it
 
         if self._records is None and self._database is not None:
             self._records = self._database()
         records = self._records or self._own_records
         if records is None:
             records = self._own_records = Records(self.var_dir, self.health, agent=False, durable=self.durable)
-        api = await records.api()
-        from holdfast.agent.records import world_file, world_records  # noqa: PLC0415 - `api` has loaded the models
-
-        await world_file.take_over(self.var_dir, api, self.blocking)
-        return world_records.WorldRecords(api)
+        return await records.api()
 
     def _fact(self, name: str) -> str:
         return str(self.facts.get(name, ""))
@@ -261,12 +272,44 @@ class LocalHost:
         bus: Bus = self._bus
         return bus
 
+    async def use_plugins(self, declared: Mapping[str, DeclaredPlugin]) -> None:
+        """Use these plugins from now on; those that are declared as before go on."""
+        if self._plugins is None and declared:
+            self._plugins = (await self.blocking(_load_plugins))(self.health, self._memory())
+        if self._plugins is not None:
+            await self._plugins.use(declared)
+
+    def _memory(self) -> Memory:
+        """Return what is remembered of remote resources."""
+        from holdfast.agent.records import remote_records  # noqa: PLC0415 - few states use it
+
+        return (
+            remote_records.RemoteMemory(self._api)
+            if self._copied is None
+            else remote_records.CopiedMemory(self._copied)
+        )
+
+    @property
+    def plugins(self) -> Plugins | None:
+        """The plugins; None if the settings have never named one."""
+        return self._plugins
+
     def plugin(self, package: str) -> Plugin:
         """Return the plugin that provides a package. Raises `Permanent` if the settings name none."""
-        raise Permanent(f"no plugin provides {package}: name one under `plugins` in agent.yaml")
+        if self._plugins is None:
+            raise Permanent(f"no plugin provides {package}: name one under `plugins` in agent.yaml")
+        return self._plugins.get(package)
 
     def package_manager(self) -> PkgInterface:
         """Return the functions of `pkg` on this host. Raises `Permanent` if there is no package manager."""
         from holdfast.resources.interfaces.pkg import PkgInterface  # noqa: PLC0415 - few states use it
 
         return self.interfaces.get(PkgInterface)
+
+
+def _load_plugins() -> type[Plugins]:
+    """Import what uses plugins. Blocks."""
+    from holdfast.agent.plugins.plugins import Plugins  # noqa: PLC0415 - most agents use none
+    from holdfast.agent.records import remote_records  # noqa: F401, PLC0415 - the same
+
+    return Plugins

@@ -8,14 +8,15 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.agent.model.model import Record
+from holdfast.agent.plugins.masking import texts_of
 from holdfast.agent.plugins.payloads import InvalidPayload, Payloads
 from holdfast.agent.plugins.plugin_settings import FILE, PluginConfig, PluginSettings
 from holdfast.agent.plugins.schema import Schema
-from holdfast.agent.plugins.values import Secret
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
 from holdfast.states.errors import CompileError, Problem
@@ -27,30 +28,20 @@ LONGEST = 1 << 20
 STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
-class DeclaredPlugin(NamedTuple):
-    """A plugin as the configuration declares it. Two that are equal need no restart."""
+@dataclass(frozen=True)
+class DeclaredPlugin:
+    """A plugin as the configuration declares it. A process that serves one serves another that is equal."""
 
     name: str
     """Name of its package."""
     settings: PluginSettings
-    schema: Schema
+    schema: Schema = field(compare=False)
     digest: str
     """SHA-256 of schema.json."""
     config: bytes
     """Configuration on the wire. It may hold secrets: it is never shown."""
     secrets: tuple[str, ...]
     """Texts of the configuration that are masked wherever the plugin repeats them."""
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether a process that was started for one of them serves the other as well."""
-        return isinstance(other, DeclaredPlugin) and self._compared() == other._compared()
-
-    def __hash__(self) -> int:
-        """Return a hash of the name: settings have mappings."""
-        return hash(self.name)
-
-    def _compared(self) -> tuple[Any, ...]:
-        return self.name, self.settings, self.digest, self.config
 
 
 class PluginLoader:
@@ -87,7 +78,7 @@ class PluginLoader:
             values = payloads.config_given(data)
         except InvalidPayload as error:
             raise CompileError([*_violations(given, error)]) from None
-        return DeclaredPlugin(name, settings, schema, digest, payloads.pack_config(values), tuple(_secrets(values)))
+        return DeclaredPlugin(name, settings, schema, digest, payloads.pack_config(values), tuple(texts_of(values)))
 
     def _schema(self, name: str, settings: PluginSettings) -> tuple[str, Schema]:
         """Return the digest of the file and its schema. Raises `CompileError`."""
@@ -160,26 +151,3 @@ def _said(error: Exception) -> str:
 
 def _advice(error: Exception) -> str:
     return "write the absolute path of a file that exists" if isinstance(error, FileNotFoundError) else ""
-
-
-def _secrets(values: Any) -> Iterator[str]:
-    """Yield the texts in secrets."""
-    if isinstance(values, Secret):
-        yield from _texts(values.value)
-    elif isinstance(values, Mapping):
-        for each in values.values():
-            yield from _secrets(each)
-    elif isinstance(values, (list, tuple)):
-        for each in values:
-            yield from _secrets(each)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _texts(each)
-    elif value is not None:
-        yield str(value)

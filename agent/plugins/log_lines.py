@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -43,3 +44,40 @@ def _parsed(line: bytes) -> tuple[str, Mapping[str, Any]]:
         return "info", {"message": text}
     level = said.pop("level", "info")
     return level if level in ("debug", "info", "warning", "error") else "info", said
+
+
+BURST, PACE = 200, 20.0
+"""Lines that are logged at once, and afterwards in a second; the others are counted."""
+FIELDS = 16
+"""Most fields of a line."""
+VALUE = 4000
+"""Most characters of a value."""
+
+
+class BoundedLog:
+    """Logs the lines of one plugin, with secrets masked and at a bounded rate. `write` receives level and fields."""
+
+    def __init__(self, write: Log, mask: Callable[[Any], Any], clock: Callable[[], float] = time.monotonic) -> None:
+        self._write, self._mask, self._clock = write, mask, clock
+        self._room = float(BURST)
+        self._at = clock()
+        self._dropped = 0
+
+    def __call__(self, level: str, said: Mapping[str, Any]) -> None:
+        """Log a line, or count it."""
+        now = self._clock()
+        self._room = min(float(BURST), self._room + (now - self._at) * PACE)
+        self._at = now
+        if self._room < 1:
+            self._dropped += 1
+            return
+        self._room -= 1
+        if self._dropped:
+            number, self._dropped = self._dropped, 0
+            self._write("warning", {"message": f"{number} lines were dropped: it logs more than {PACE:g} in a second"})
+        self._write(level, self._mask({name: _cut(value) for name, value in list(said.items())[:FIELDS]}))
+
+
+def _cut(value: Any) -> Any:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return value if len(text) <= VALUE else text[:VALUE]

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from holdfast.agent.northbound.drivers.base import TableRow
 from holdfast.agent.northbound.errors import Invalid, NorthboundError
 from holdfast.agent.northbound.registry import registry
-from holdfast.agent.records import models, world_records  # noqa: F401 - registers its models
+from holdfast.agent.records import models, remote_records, world_records  # noqa: F401 - they register models
 from holdfast.agent.records.reading import RecordReader
 
 PLACES = frozenset({models.Published.table})

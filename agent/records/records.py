@@ -105,6 +105,6 @@ def _loaded(driver: SqliteDriver) -> NbApi:
     """Import the models, and return the store over an open database. Blocks."""
     from holdfast.agent.northbound.api import NbApi  # noqa: PLC0415 - most agents are never asked
     from holdfast.agent.northbound.store.indexed import IndexedStore  # noqa: PLC0415
-    from holdfast.agent.records import models, world_records  # noqa: F401, PLC0415 - both register theirs
+    from holdfast.agent.records import models, remote_records, world_records  # noqa: F401, PLC0415 - register theirs
 
     return NbApi(driver, IndexedStore(), uncached=models.UNCACHED)

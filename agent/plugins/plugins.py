@@ -1,0 +1,215 @@
+"""All plugins of an agent or of a one-shot run: which there are, and how the agent uses them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from holdfast.agent.health import Health
+from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.loggers import LazyLogger
+from holdfast.agent.plugins.declared import DeclaredPlugin
+from holdfast.agent.plugins.log_lines import BoundedLog
+from holdfast.agent.plugins.masking import mask, redactor_of
+from holdfast.agent.plugins.reading import Reads
+from holdfast.agent.plugins.supervisor import Supervisor
+from holdfast.agent.plugins.watching import EventStream
+from holdfast.resources.errors import HoldfastError, Permanent, Temporary
+from holdfast.resources.plugin import RemoteRecord
+
+if TYPE_CHECKING:
+    from holdfast.agent.plugins.connecting import Ready
+
+log = LazyLogger("holdfast.plugins")
+
+
+class Memory(Protocol):
+    """Where remote resources are remembered (`agent/records/remote_records.py`)."""
+
+    async def get(self, token: str, name: str) -> RemoteRecord | None:
+        """Return what is remembered; None if nothing is."""
+        ...
+
+    async def put(self, token: str, name: str, record: RemoteRecord | None) -> None:
+        """Remember, durable on return; None forgets."""
+        ...
+
+
+class Counts:
+    """What metrics tell of plugins, since the start of the agent."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[tuple[str, str]] = Counter()
+        """(plugin, method) -> calls."""
+        self.failures: Counter[tuple[str, str]] = Counter()
+        """(plugin, code of the failure) -> answers; `transport` if there was none."""
+        self.seconds: Counter[str] = Counter()
+        """Plugin -> seconds of all calls."""
+
+
+class UsedPlugin:
+    """One plugin as kinds use it (`resources/plugin.py`). Its process may be replaced."""
+
+    def __init__(
+        self, declared: DeclaredPlugin, health: Health, memory: Memory, counts: Counts, below: Path | None
+    ) -> None:
+        self._health, self._memory, self._counts, self._below = health, memory, counts, below
+        self.supervisor: Supervisor
+        self._leaving: asyncio.Future[None] | None = None
+        """The end of the process that is replaced."""
+        self._take(declared)
+        self._reads = Reads(partial(self.call, "Read"))
+        self._events = EventStream(self._open)
+
+    def _take(self, declared: DeclaredPlugin) -> None:
+        self.declared = declared
+        self._redactor = redactor_of(declared.secrets)
+        self._room = asyncio.Semaphore(declared.settings.calls)
+        self.supervisor = Supervisor(declared.name, self._start, self._end, self._health)
+
+    async def use(self, declared: DeclaredPlugin) -> None:
+        """Replace the process if it is declared in another way. Calls under way fail for now."""
+        if declared != self.declared:
+            self._leaving = asyncio.ensure_future(self.supervisor.stop())
+            self._take(declared)
+            await asyncio.shield(self._leaving)
+
+    async def _start(self) -> Ready:
+        if self._leaving is not None:
+            await self._leaving
+        lines = BoundedLog(partial(_log, self.declared.name), self._redactor)
+        connecting = await Blocking(1)(_load)
+        try:
+            ready: Ready = await connecting.connect(self.declared, lines, self._below)
+        except HoldfastError as error:
+            raise type(error)(self._redactor(str(error))) from None
+        return ready
+
+    @staticmethod
+    async def _end(ready: Ready, hangs: bool) -> None:
+        await _load().disconnect(ready, hangs)
+
+    async def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
+        """Return the response to a request: see the protocol."""
+        supervisor, name = self.supervisor, self.declared.name
+        with supervisor.use():
+            async with self._room:
+                ready = await supervisor.connection()
+                supervisor.calls += 1
+                began = time.monotonic()
+                try:
+                    response = await ready.client.call(method, request, timeout)
+                except (Temporary, Permanent) as error:
+                    supervisor.doubt()
+                    self._counts.failures[name, "transport"] += 1
+                    raise type(error)(self._redactor(str(error))) from None
+                finally:
+                    supervisor.calls -= 1
+                    self._counts.calls[name, method] += 1
+                    self._counts.seconds[name] += time.monotonic() - began  # type: ignore[assignment]
+        self._count(name, response)
+        return mask(response, self._redactor)
+
+    def _count(self, name: str, response: Any) -> None:
+        for each in (response, *getattr(response, "results", ())):
+            if code := getattr(each, "failure", None) and each.failure.code:
+                self._counts.failures[name, code] += 1
+
+    async def read(self, item: Any) -> Any:
+        """Return the result of reading one resource: see the protocol."""
+        return await self._reads.read(item)
+
+    def watch(self, token: str, identifier: Callable[[], str]) -> AsyncIterator[None]:
+        """Watch a resource: see the protocol."""
+        return self._events.watch(token, identifier)
+
+    async def _open(self, tokens: Collection[str], revision: str) -> AsyncIterator[Any]:
+        """Open a stream of events. Raises as `call` does."""
+        supervisor = self.supervisor
+        with supervisor.use():
+            ready = await supervisor.connection()
+            try:
+                async for event in ready.client.watch(list(tokens), revision):
+                    yield event
+            except (Temporary, Permanent) as error:
+                supervisor.doubt()
+                raise type(error)(self._redactor(str(error))) from None
+
+    async def remembered(self, token: str, name: str) -> RemoteRecord | None:
+        """Return what is remembered about a resource: see the protocol."""
+        return await self._memory.get(token, name)
+
+    async def remember(self, token: str, name: str, record: RemoteRecord | None) -> None:
+        """Remember this about a resource: see the protocol."""
+        await self._memory.put(token, name, record)
+
+    def state(self) -> dict[str, Any]:
+        """Return what an operator may know about it."""
+        supervisor, settings = self.supervisor, self.declared.settings
+        ready = supervisor.ready
+        return {
+            "name": self.declared.name,
+            "version": self.declared.schema.package.version,
+            "state": supervisor.state,
+            "since": supervisor.since,
+            "pid": ready.pid if ready else 0,
+            "address": settings.address or "",
+            "restarts": supervisor.restarts,
+            "why": str(supervisor.trouble or ""),
+        }
+
+
+class Plugins:
+    """The plugins of the settings. `below`: directory for the directories of their sockets."""
+
+    def __init__(self, health: Health, memory: Memory, below: Path | None = None) -> None:
+        self._health, self._memory, self._below = health, memory, below
+        self._plugins: dict[str, UsedPlugin] = {}
+        self.counts = Counts()
+
+    def get(self, package: str) -> UsedPlugin:
+        """Return the plugin of a package. Raises `Permanent` if the settings name none."""
+        if package not in self._plugins:
+            raise Permanent(f"no plugin provides {package}: name one under `plugins` in agent.yaml")
+        return self._plugins[package]
+
+    async def use(self, declared: Mapping[str, DeclaredPlugin]) -> None:
+        """Use these plugins from now on; those that are declared as before go on."""
+        gone = [self._plugins.pop(name) for name in self._plugins.keys() - declared.keys()]
+        new = {name: each for name, each in declared.items() if name not in self._plugins}
+        changed = [each.use(declared[name]) for name, each in self._plugins.items()]
+        for name, each in new.items():
+            self._plugins[name] = UsedPlugin(each, self._health, self._memory, self.counts, self._below)
+        await asyncio.gather(*changed, *(each.supervisor.stop() for each in gone))
+
+    def keep(self, packages: Collection[str]) -> None:
+        """Keep the plugins of these packages ready: the graph has resources of them. The others end when unused."""
+        for name, each in self._plugins.items():
+            each.supervisor.keep(name in packages)
+
+    async def stop(self) -> None:
+        """End all plugins."""
+        await asyncio.gather(*(each.supervisor.stop() for each in self._plugins.values()))
+
+    def state(self) -> list[dict[str, Any]]:
+        """Return what an operator may know about each plugin."""
+        return [each.state() for _, each in sorted(self._plugins.items())]
+
+
+def _log(name: str, level: str, said: Mapping[str, Any]) -> None:
+    """Log a line of a plugin."""
+    fields = {key: value for key, value in said.items() if key not in ("message", "time", "event", "level", "plugin")}
+    getattr(log, level)("plugin %s: %s", name, said["message"], code="plugin-said", plugin=name, said=fields or None)
+
+
+def _load() -> ModuleType:
+    """Import gRPC, which takes memory and time that only a plugin that is started is worth. Blocks."""
+    from holdfast.agent.plugins import connecting  # noqa: PLC0415 - see above
+
+    return connecting

@@ -1,0 +1,395 @@
+"""The agent's side of a plugin: starts, restarts, calls, watches and faults, with real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import pwd
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deadline import DEADLINE
+from holdfast.agent.health import Health
+from holdfast.agent.model.package import to_json
+from holdfast.agent.plugins import supervisor
+from holdfast.agent.plugins.declared import DeclaredPlugin, PluginLoader
+from holdfast.agent.plugins.messages import message
+from holdfast.agent.plugins.payloads import Payloads
+from holdfast.agent.plugins.plugin_settings import PluginSettings
+from holdfast.agent.plugins.plugins import Plugins, UsedPlugin
+from holdfast.agent.plugins.schema import Schema
+from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.plugin import RemoteRecord
+from holdfast.resources.secrets import MASK
+from notes_package import HOME, NOTE, NOTES, SCHEMA
+
+ME = pwd.getpwuid(os.geteuid()).pw_name
+TOKEN = "notes:note:Note"
+PAYLOADS = Payloads(Schema(NOTES))
+
+
+class Memory:
+    """What is remembered, in memory: the records have tests of their own."""
+
+    async def get(self, token: str, name: str) -> RemoteRecord | None:
+        """Return nothing."""
+        return None
+
+    async def put(self, token: str, name: str, record: RemoteRecord | None) -> None:
+        """Forget it."""
+
+
+class Bench:
+    """The plugins of an agent, with the notes package in a directory."""
+
+    def __init__(self, directory: Path, below: Path) -> None:
+        self.directory, self.below = directory, below
+        self.health = Health()
+        self.plugins = Plugins(self.health, Memory(), below)
+        for name in ("provider.py", "notes_stub.py"):
+            (directory / name).write_text((HOME / name).read_text())
+        (directory / "schema.json").write_text(SCHEMA)
+        (directory / "notes").mkdir()
+
+    def declared(self, **more: Any) -> DeclaredPlugin:
+        """Return the plugin as agent.yaml declares it."""
+        given = {
+            "schema": self.directory / "schema.json",
+            "command": [sys.executable, str(self.directory / "provider.py")],
+            "user": ME,
+            "environment": {"PYTHONPATH": os.pathsep.join(sys.path)},
+            "config": {"directory": str(self.directory / "notes")},
+            **more,
+        }
+        return PluginLoader().load({"notes": PluginSettings.model_validate(given)})["notes"]
+
+    async def use(self, **more: Any) -> UsedPlugin:
+        """Use the plugin."""
+        await self.plugins.use({"notes": self.declared(**more)})
+        return self.plugins.get("notes")
+
+    @property
+    def pid(self) -> int:
+        """The process of the plugin."""
+        return int(self.plugins.state()[0]["pid"])
+
+    async def becomes(self, wanted: Callable[[], Any]) -> Any:
+        """Wait until something is true, and return it."""
+        async with asyncio.timeout(DEADLINE):
+            while not (found := wanted()):
+                await asyncio.sleep(0.005)
+        return found
+
+    @property
+    def told(self) -> str:
+        """The texts of all health conditions."""
+        return "\n".join(each.text for each in self.health.conditions)
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    """The plugins."""
+    with tempfile.TemporaryDirectory(prefix="plugins-") as name:
+        found = Bench(tmp_path, Path(name))
+        yield found
+        await found.plugins.stop()
+        assert [*Path(name).iterdir()] == []
+
+
+def item(name: str, **more: Any) -> Any:
+    """Return what asks for one note."""
+    inputs = PAYLOADS.pack_inputs(NOTE, {"name": name, "owner": "me", **more})
+    return message["ReadItem"](subject=message["Subject"](token=TOKEN), inputs=inputs)
+
+
+async def create(plugin: UsedPlugin, name: str, timeout: float | None = None) -> Any:
+    """Create a note."""
+    inputs = PAYLOADS.pack_inputs(NOTE, {"name": name, "owner": "me"})
+    request = message["CreateRequest"](subject=message["Subject"](token=TOKEN), inputs=inputs)
+    return await plugin.call("Create", request, timeout)
+
+
+async def test_a_plugin_is_started_when_it_is_needed_and_ended_when_it_is_not(bench, monkeypatch):
+    """It has its configuration before any other call."""
+    monkeypatch.setattr(supervisor, "LINGER", 0.05)
+    plugin = await bench.use()
+    assert bench.plugins.state()[0]["state"] == "stopped"
+    assert (await create(plugin, "web")).id == "web"
+    assert (bench.directory / "notes/web").exists()
+    bench.plugins.keep({"notes"})
+    assert (await plugin.read(item("web"))).exists
+    pid = bench.pid
+    bench.plugins.keep({"notes"})
+    assert bench.pid == pid > 0
+    bench.plugins.keep(())
+
+    await bench.becomes(lambda: bench.plugins.state()[0]["state"] == "stopped")
+    assert not Path(f"/proc/{pid}").exists()
+    assert bench.told == ""
+
+
+async def test_a_plugin_that_is_killed_is_started_again(bench, monkeypatch):
+    """Calls in flight fail for now; health says so until it has run for a while."""
+    monkeypatch.setattr(supervisor, "STEADY", 0.3)
+    plugin = await bench.use()
+    bench.plugins.keep({"notes"})
+    await create(plugin, "web")
+    pid = bench.pid
+    waiting = asyncio.ensure_future(plugin.read(item("read-hangs")))
+    await asyncio.sleep(0)
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(Temporary, match="plugin notes: Read: the plugin has ended"):
+        await waiting
+
+    await bench.becomes(lambda: "was ended by SIGKILL; its resources are neither checked nor repaired" in bench.told)
+    assert (await plugin.read(item("web"))).exists
+    assert bench.pid != pid
+    assert bench.plugins.state()[0]["restarts"] == 1
+    await bench.becomes(lambda: not bench.told)
+
+
+@pytest.mark.parametrize("when", ["read", "create", "delete"])
+async def test_a_crash_in_an_operation_fails_that_call_for_now(bench, when):
+    """The next call is answered by the next start."""
+    plugin = await bench.use()
+    (bench.directory / "notes" / f"{when}-crashes").write_text('["me", []]')
+    calls = {
+        "read": lambda: plugin.read(item("read-crashes")),
+        "create": lambda: create(plugin, "create-crashes"),
+        "delete": lambda: plugin.call("Delete", delete_request("delete-crashes")),
+    }
+    with pytest.raises(Temporary, match="the plugin has ended"):
+        await calls[when]()
+
+    assert (await create(plugin, "web")).id == "web"
+    assert "ended with status 3" in bench.told
+
+
+def delete_request(name: str) -> Any:
+    """Return what deletes a note."""
+    state = PAYLOADS.pack_state(NOTE, {"name": name, "owner": "me", "lines": [], "size": 1})
+    return message["DeleteRequest"](subject=message["Subject"](token=TOKEN, id=name), state=state)
+
+
+async def test_reads_that_are_asked_for_together_travel_together(bench):
+    """One that crashes the plugin is read alone afterwards, so that the others are read."""
+    plugin = await bench.use()
+    await create(plugin, "web")
+    names = ["web", "mail", "read-crashes"]
+    results = await asyncio.gather(*(plugin.read(item(name)) for name in names), return_exceptions=True)
+    assert [type(each) for each in results] == [Temporary] * 3
+    again = await asyncio.gather(*(plugin.read(item(name)) for name in names[:2]))
+    assert [each.exists for each in again] == [True, False]
+    assert bench.plugins.counts.calls["notes", "Read"] == 3
+
+    await asyncio.gather(*(plugin.read(item(name)) for name in names[:2]))
+    assert bench.plugins.counts.calls["notes", "Read"] == 4
+
+
+async def test_a_plugin_that_crashes_at_every_start_is_started_ever_more_rarely(bench, monkeypatch):
+    """A call does not wait for a start that is far away; it says when to try again."""
+    monkeypatch.setattr(supervisor, "PATIENCE", 0.3)
+    plugin = await bench.use(command=["sh", "-c", "exit 3"])
+    with pytest.raises(Temporary, match=r"it ended with status 3 before it listened; it is started again in") as error:
+        await create(plugin, "web")
+
+    assert error.value.delay > 0.3
+    assert "ended with status 3" in bench.told
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["/no/such"], "cannot start /no/such: No such file or directory"),
+        (["/etc/passwd"], "cannot start /etc/passwd: Permission denied"),
+        (["sh", "-c", "echo no"], "it is no plugin of holdfast"),
+    ],
+)
+async def test_what_cannot_be_a_plugin_fails_its_resources_and_is_tried_again(bench, command, told, monkeypatch):
+    """Soon after it was mended it is used."""
+    monkeypatch.setattr(supervisor, "REST", 0.05)
+    plugin = await bench.use(command=command)
+    for _ in range(2):
+        with pytest.raises(Permanent, match=told):
+            await create(plugin, "web")
+    assert told in bench.told
+    plugin = await bench.use()
+    assert (await create(plugin, "web")).id == "web"
+
+
+async def test_a_plugin_that_hangs_is_ended_after_a_call_was_not_answered(bench, monkeypatch):
+    """Its loop is blocked, so that it answers nothing, not even whether it works."""
+    monkeypatch.setattr(supervisor, "ANSWER", 0.2)
+    plugin = await bench.use()
+    await create(plugin, "web")
+    pid = bench.pid
+    os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(Temporary, match="no answer in time"):
+        await create(plugin, "mail", timeout=0.2)
+
+    await bench.becomes(lambda: "it does not answer, and was ended" in bench.told)
+    assert (await create(plugin, "mail")).id == "mail"
+    assert bench.pid != pid
+
+
+async def test_a_call_that_takes_long_does_not_end_the_plugin(bench, monkeypatch):
+    """It answers whether it works meanwhile."""
+    monkeypatch.setattr(supervisor, "PROBE", 0.05)
+    plugin = await bench.use()
+    await create(plugin, "web")
+    pid = bench.pid
+    with pytest.raises(Temporary, match="no answer in time"):
+        await create(plugin, "create-hangs", timeout=0.4)
+    assert (await plugin.read(item("web"))).exists
+    assert bench.pid == pid
+
+
+async def test_changed_settings_replace_the_process(bench):
+    """The same settings do not."""
+    plugin = await bench.use()
+    await create(plugin, "web")
+    pid = bench.pid
+    await bench.use()
+    assert bench.pid == pid
+    assert await bench.use(environment={"PYTHONPATH": os.pathsep.join(sys.path), "A": "b"}) is plugin
+    assert (await plugin.read(item("web"))).exists
+
+    assert bench.pid != pid
+    assert not Path(f"/proc/{pid}").exists()
+
+
+async def test_a_schema_that_changes_is_used_once_both_ends_have_it(bench, monkeypatch):
+    """Until then nothing is guessed."""
+    monkeypatch.setattr(supervisor, "REST", 0.0)
+    plugin = await bench.use()
+    await create(plugin, "web")
+    newer = bench.directory / "newer.json"
+    newer.write_text(to_json(dataclasses.replace(NOTES, version="1.1.0")))
+    plugin = await bench.use(schema=newer)
+    with pytest.raises(Permanent, match=r"version 1\.0\.0 of the package .* the agent has version 1\.1\.0"):
+        await create(plugin, "web")
+    (bench.directory / "schema.json").write_text(newer.read_text())
+
+    assert (await create(plugin, "web")).id == "web"
+
+
+async def test_a_configuration_that_the_plugin_refuses_is_told(bench):
+    """With its place; by then the agent has found nothing wrong with it."""
+    provider = (bench.directory / "provider.py").read_text()
+    raising = 'raise plugin.Permanent("no such directory: " + str(config["directory"]))'
+    changed = provider.replace('self.directory = Path(config["directory"])', raising)
+    (bench.directory / "provider.py").write_text(changed)
+    with pytest.raises(Permanent, match="plugin notes: it cannot use its configuration: no such directory"):
+        await create(await bench.use(), "web")
+
+
+async def test_one_stream_serves_all_watches_and_is_resumed(bench, monkeypatch):
+    """After a restart the provider reports what may have changed since the last revision."""
+    plugin = await bench.use()
+    bench.plugins.keep({"notes"})
+    watching(bench)
+    first, second = plugin.watch(TOKEN, lambda: "web"), plugin.watch(TOKEN, lambda: "mail")
+    async with asyncio.timeout(DEADLINE):
+        await asyncio.gather(anext(first), anext(second))
+        (bench.directory / "notes/event").write_text("web 5")
+        await anext(first)
+        (bench.directory / "notes/event").write_text("mail 6")
+        await anext(second)
+        waiting = [asyncio.ensure_future(anext(each)) for each in (first, second)]
+        os.kill(bench.pid, signal.SIGKILL)
+        await asyncio.gather(*waiting)
+    assert (bench.directory / "notes/resumed").read_text() == "6"
+    await asyncio.gather(first.aclose(), second.aclose())
+
+
+def watching(bench: Bench) -> None:
+    """Let the provider report what a file says, and write down where it resumes."""
+    provider = bench.directory / "provider.py"
+    text = provider.read_text()
+    old = text[text.index('        yield "", ""\n') : text.index("    async def upgrade")]
+    new = (
+        '        yield "", ""\n'
+        "        if revision:\n"
+        '            (self.directory / "resumed").write_text(revision)\n'
+        '            yield "", revision\n'
+        "        while True:\n"
+        "            await asyncio.sleep(0.005)\n"
+        '            event = self.directory / "event"\n'
+        "            if event.exists() and (said := event.read_text().split()):\n"
+        "                event.unlink()\n"
+        "                yield said[0], said[1]\n\n"
+    )
+    provider.write_text(text.replace(old, new))
+
+
+async def test_a_watch_ends_when_the_plugin_cannot_be_used(bench):
+    """So that the agent shows what is not watched."""
+    plugin = await bench.use(command=["/no/such"])
+    with pytest.raises(Permanent, match="cannot start /no/such"):
+        await anext(plugin.watch(TOKEN, lambda: "web"))
+
+
+async def test_a_secret_of_the_configuration_appears_in_no_error_and_no_log(bench, tmp_path, caplog):
+    """Whatever the provider says later."""
+    secret = "correct horse battery"
+    module = NOTES.modules[0]
+    field = dataclasses.replace(NOTE.fields[-1], name="token", write_only=False)
+    config = dataclasses.replace(module.records[1], fields=(*module.records[1].fields, field))
+    schema = to_json(
+        dataclasses.replace(NOTES, modules=(dataclasses.replace(module, records=(module.records[0], config)),))
+    )
+    (bench.directory / "schema.json").write_text(schema)
+    provider = bench.directory / "provider.py"
+    text = provider.read_text().replace(
+        'self.directory = Path(config["directory"])',
+        'self.directory = Path(config["directory"]); self.token = config["token"].value',
+    )
+    text = text.replace(
+        '        self.calls.append("create")\n', '        raise plugin.Permanent("refused: " + self.token)\n'
+    )
+    provider.write_text(text)
+    file = tmp_path / "token"
+    file.write_text(secret)
+    file.chmod(0o600)
+    plugin = await bench.use(config={"directory": str(tmp_path / "notes"), "token_file": str(file)})
+    answer = await create(plugin, "web")
+
+    assert answer.failure.message == f"refused: {MASK}"
+    assert (answer.failure.code, secret in caplog.text) == ("permanent", False)
+
+
+async def test_calls_wait_while_there_are_as_many_as_the_settings_allow(bench):
+    """A slow service is not flooded."""
+    plugin = await bench.use(calls=1)
+    await create(plugin, "web")
+    slow = asyncio.ensure_future(create(plugin, "create-hangs", timeout=0.3))
+    await asyncio.sleep(0)
+    reading = asyncio.ensure_future(plugin.read(item("web")))
+    done, _ = await asyncio.wait([slow, reading], return_when=asyncio.FIRST_COMPLETED)
+
+    assert done == {slow}
+    assert isinstance(slow.exception(), Temporary)
+    assert (await reading).exists
+
+
+def test_a_flood_of_lines_is_counted(monkeypatch):
+    """The log of the agent stays readable, and says how many lines are missing."""
+    from holdfast.agent.plugins.log_lines import BURST, BoundedLog
+
+    now, said = [0.0], []
+    log = BoundedLog(lambda level, fields: said.append((level, fields["message"])), lambda data: data, lambda: now[0])
+    for number in range(BURST + 300):
+        log("info", {"message": str(number)})
+    assert len(said) == BURST
+    now[0] = 1.0
+    log("error", {"message": "x" * 100_000})
+
+    assert said[BURST] == ("warning", "300 lines were dropped: it logs more than 20 in a second")
+    assert len(said[-1][1]) == 4000
