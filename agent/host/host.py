@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from holdfast.agent.host.path_watcher import PathWatcher
     from holdfast.agent.northbound.api import NbApi
     from holdfast.agent.plugins.declared import DeclaredPlugin
-    from holdfast.agent.plugins.plugins import Memory, Plugins
+    from holdfast.agent.plugins.plugins import Plugins, RemoteKnowledge
     from holdfast.agent.records.records import Records
     from holdfast.agent.records.world import StoredWorld
     from holdfast.agent.records.world_records import WorldRecords
@@ -279,7 +279,7 @@ class LocalHost:
         if self._plugins is not None:
             await self._plugins.use(declared)
 
-    def _memory(self) -> Memory:
+    def _memory(self) -> RemoteKnowledge:
         """Return what is remembered of remote resources."""
         from holdfast.agent.records import remote_records  # noqa: PLC0415 - few states use it
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = LazyLogger("holdfast.plugins")
 
 
-class Memory(Protocol):
+class RemoteKnowledge(Protocol):
     """Where remote resources are remembered (`agent/records/remote_records.py`)."""
 
     async def get(self, token: str, name: str) -> RemoteRecord | None:
@@ -41,7 +41,7 @@ class Memory(Protocol):
         ...
 
 
-class Counts:
+class PluginCounts:
     """What metrics tell of plugins, since the start of the agent."""
 
     def __init__(self) -> None:
@@ -57,7 +57,12 @@ class UsedPlugin:
     """One plugin as kinds use it (`resources/plugin.py`). Its process may be replaced."""
 
     def __init__(
-        self, declared: DeclaredPlugin, health: Health, memory: Memory, counts: Counts, below: Path | None
+        self,
+        declared: DeclaredPlugin,
+        health: Health,
+        memory: RemoteKnowledge,
+        counts: PluginCounts,
+        below: Path | None,
     ) -> None:
         self._health, self._memory, self._counts, self._below = health, memory, counts, below
         self.supervisor: Supervisor
@@ -168,10 +173,10 @@ class UsedPlugin:
 class Plugins:
     """The plugins of the settings. `below`: directory for the directories of their sockets."""
 
-    def __init__(self, health: Health, memory: Memory, below: Path | None = None) -> None:
+    def __init__(self, health: Health, memory: RemoteKnowledge, below: Path | None = None) -> None:
         self._health, self._memory, self._below = health, memory, below
         self._plugins: dict[str, UsedPlugin] = {}
-        self.counts = Counts()
+        self.counts = PluginCounts()
 
     def get(self, package: str) -> UsedPlugin:
         """Return the plugin of a package. Raises `Permanent` if the settings name none."""

@@ -20,7 +20,7 @@ PAUSE = 0.5
 """Least seconds between two streams that fail."""
 
 
-class Subscription:
+class WatchedKey:
     """The watch of one resource."""
 
     def __init__(self, token: str, identifier: Callable[[], str]) -> None:
@@ -41,7 +41,7 @@ class EventStream:
 
     def __init__(self, open_: Callable[[Collection[str], str], AsyncIterator[Any]]) -> None:
         self._open = open_
-        self._subscriptions: set[Subscription] = set()
+        self._subscriptions: set[WatchedKey] = set()
         self._revision = ""
         self._task: asyncio.Task[None] | None = None
         self._more = asyncio.Event()
@@ -54,7 +54,7 @@ class EventStream:
 
     async def watch(self, token: str, identifier: Callable[[], str]) -> AsyncIterator[None]:
         """Yield None once armed, and again when the resource may have changed. Raises what ended the watch."""
-        mine = Subscription(token, identifier)
+        mine = WatchedKey(token, identifier)
         self._subscriptions.add(mine)
         try:
             if self._armed and token in self._tokens:
@@ -142,7 +142,7 @@ class EventStream:
             if mine == wanted:
                 each.tell()
 
-    def _tell(self, wanted: Callable[[Subscription], bool]) -> None:
+    def _tell(self, wanted: Callable[[WatchedKey], bool]) -> None:
         for each in self._subscriptions:
             if wanted(each):
                 each.tell()

@@ -24,7 +24,7 @@ PAGE = 1000
 """Records that are read at once."""
 
 
-class RemoteResource(Model, table="remote_resources"):
+class RememberedResource(Model, table="remote_resources"):
     """A remote resource. The ID is its token, a space and the name of its declaration."""
 
     token: str
@@ -68,7 +68,7 @@ class RemoteMemory:
         It is read from the file: the cache may not show yet what another process has written.
         """
         try:
-            found = await (await self._open()).get(RemoteResource, key_of(token, name))
+            found = await (await self._open()).get(RememberedResource, key_of(token, name))
         except NorthboundError as error:
             raise Temporary(f"cannot read what is known about {name}: {error}") from error
         return found.remembered() if found else None
@@ -119,17 +119,17 @@ def _read(path: Path) -> dict[str, RemoteRecord | None]:
     try:
         with RecordReader(path) as reader:
             after = ""
-            while rows := reader.scan(RemoteResource.table, after=after, limit=PAGE):
+            while rows := reader.scan(RememberedResource.table, after=after, limit=PAGE):
                 for row in rows:
-                    found[row.id] = RemoteResource.decode(row.data).remembered()
+                    found[row.id] = RememberedResource.decode(row.data).remembered()
                 after = rows[-1].id
     except (HoldfastError, NorthboundError, OSError):
         return found
     return found
 
 
-def _row(token: str, name: str, record: RemoteRecord) -> RemoteResource:
-    return RemoteResource(
+def _row(token: str, name: str, record: RemoteRecord) -> RememberedResource:
+    return RememberedResource(
         id=key_of(token, name),
         token=token,
         name=name,

@@ -1,0 +1,97 @@
+"""What is remembered of remote resources: durable, without secrets, and the same for the agent and one-shot runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.agent.health import Health
+from holdfast.agent.records.records import Records
+from holdfast.agent.records.remote_records import CopiedMemory, RemoteMemory
+from holdfast.resources.errors import Temporary
+from holdfast.resources.plugin import RemoteRecord
+from holdfast_process import holdfast
+
+TOKEN = "notes:note:Note"
+RECORD = RemoteRecord("n-7", b'{"name":"web","size":"5"}', 2, "41", unfinished=True, replaced="n-6", hidden="salt$x")
+
+
+@pytest.fixture
+async def records(tmp_path: Path) -> Any:
+    """The records of an agent."""
+    found = Records(tmp_path, Health(), agent=True, durable=True)
+    yield found
+    await found.close()
+
+
+async def test_a_record_is_remembered_by_other_processes_and_after_a_restart(records, tmp_path):
+    """The agent, a one-shot run beside it, and a run that only looks."""
+    mine = RemoteMemory(records.api)
+    await mine.put(TOKEN, "web", RECORD)
+    beside = Records(tmp_path, Health(), agent=False, durable=True)
+    theirs = RemoteMemory(beside.api)
+    assert await theirs.get(TOKEN, "web") == RECORD
+    await theirs.put(TOKEN, "web", RECORD._replace(id="n-8"))
+
+    assert (await mine.get(TOKEN, "web")).id == "n-8"
+    assert (await CopiedMemory(tmp_path / "records.db").get(TOKEN, "web")).id == "n-8"
+    assert await mine.get(TOKEN, "mail") is None
+    await beside.close()
+
+
+async def test_a_record_can_be_forgotten_twice(records):
+    """What is gone stays gone."""
+    memory = RemoteMemory(records.api)
+    await memory.put(TOKEN, "web", RECORD)
+    await memory.put(TOKEN, "web", None)
+    await memory.put(TOKEN, "web", None)
+
+    assert await memory.get(TOKEN, "web") is None
+
+
+async def test_a_secret_of_a_state_is_not_written(records, tmp_path):
+    """A provider may have put it there: the records are shown, exported and copied."""
+    state = {"name": "web", "key": {"$secret": "correct horse"}, "parts": [{"pin": {"$secret": "1234"}, "n": "1"}]}
+    memory = RemoteMemory(records.api)
+    await memory.put(TOKEN, "web", RECORD._replace(state=json.dumps(state).encode()))
+
+    assert json.loads((await memory.get(TOKEN, "web")).state) == {"name": "web", "parts": [{"n": "1"}]}
+    assert b"correct horse" not in b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+
+
+async def test_a_database_that_cannot_be_opened_is_a_failure_for_now(tmp_path):
+    """Nothing is created whose identifier could not be remembered."""
+    records = Records(tmp_path / "gone", Health(), agent=True, durable=True)
+    with pytest.raises(Temporary, match="cannot record what is known about web"):
+        await RemoteMemory(records.api).put(TOKEN, "web", RECORD)
+
+
+async def test_a_run_that_only_looks_writes_nothing(tmp_path):
+    """It remembers until its end, also where there are no records."""
+    memory = CopiedMemory(tmp_path / "records.db")
+    assert await memory.get(TOKEN, "web") is None
+    await memory.put(TOKEN, "web", RECORD)
+
+    assert await memory.get(TOKEN, "web") == RECORD
+    assert [*tmp_path.iterdir()] == []
+
+
+async def test_the_verb_db_exports_and_imports_them(records, tmp_path):
+    """A host that is set up again knows its remote resources."""
+    await RemoteMemory(records.api).put(TOKEN, "web", RECORD)
+    await records.close()
+    (tmp_path / "agent.yaml").write_text(f"state_dir: {tmp_path}\n")
+    copy = tmp_path / "copy.jsonl"
+    config = ("--config", tmp_path / "agent.yaml")
+    await asyncio.to_thread(holdfast, "db", "export", *config, "-o", copy, check=0)
+    assert '"table":"remote_resources"' in copy.read_text()
+    (tmp_path / "records.db").unlink()
+    await asyncio.to_thread(holdfast, "db", "import", copy, *config, check=0)
+
+    again = Records(tmp_path, Health(), agent=True, durable=True)
+    assert await RemoteMemory(again.api).get(TOKEN, "web") == RECORD
+    await again.close()
