@@ -135,7 +135,8 @@ class _ModulePage:
             )
         word = {"none": "null", "set": "set"}.get(type_.type, WORDS.get(type_.type, type_.type))
         items = f" of {self._type(type_.items)}" if type_.items is not None and type_.items.type != "any" else ""
-        return f"{word}{items}{restrictions(type_)}"
+        limits = restrictions(type_)
+        return f"{word}{items}" + (f" ({', '.join(limits)})" if limits else "")
 
     def _link(self, qualified: str) -> str:
         module, _, name = qualified.partition(":")
@@ -160,21 +161,21 @@ def behaviour(kind: KindModel) -> Iterator[tuple[str, str]]:
         yield "name", "made automatically where none is given"
 
 
-def restrictions(type_: Type) -> str:
-    """Return the restrictions of a type in words; empty if it has none."""
-    found = []
-    if type_.minimum is not None and type_.maximum is not None:
-        found.append(f"{type_.minimum} to {type_.maximum}")
-    else:
-        found += [f"at least {type_.minimum}"] if type_.minimum is not None else []
-        found += [f"at most {type_.maximum}"] if type_.maximum is not None else []
-    found += [f"greater than {type_.above}"] if type_.above is not None else []
-    found += [f"less than {type_.below}"] if type_.below is not None else []
+def restrictions(type_: Type) -> list[str]:
+    """Return the restrictions of a type in words."""
     unit = {"text": "character", "bytes": "byte"}.get(type_.type, "item")
-    found += [f"at least {number_of(type_.shortest, unit)}"] if type_.shortest is not None else []
-    found += [f"at most {number_of(type_.longest, unit)}"] if type_.longest is not None else []
-    found += [f"matches `{each}`" for each in type_.patterns]
-    return f" ({', '.join(found)})" if found else ""
+    limits = {
+        "at least {}": type_.minimum,
+        "at most {}": type_.maximum,
+        "greater than {}": type_.above,
+        "less than {}": type_.below,
+        "at least {} ": type_.shortest and number_of(type_.shortest, unit),
+        "at most {} ": type_.longest and number_of(type_.longest, unit),
+    }
+    found = [text.format(limit).strip() for text, limit in limits.items() if limit is not None]
+    if type_.minimum is not None and type_.maximum is not None:
+        found[:2] = [f"{type_.minimum} to {type_.maximum}"]
+    return [*found, *(f"matches `{each}`" for each in type_.patterns)]
 
 
 def _enumeration(enumeration: Enumeration) -> Iterator[str]:

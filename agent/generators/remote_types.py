@@ -18,9 +18,8 @@ REFERENCE: Schema = {
     "anyOf": [
         {"type": "string"},
         {
-            "description": "ref: the ID of the state that declares the resource",
             "type": "object",
-            "properties": {"ref": {"type": "string"}},
+            "properties": {"ref": {"description": "ID of the state that declares the resource.", "type": "string"}},
             "required": ["ref"],
             "additionalProperties": False,
         },

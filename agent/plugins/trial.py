@@ -58,13 +58,15 @@ class Trial:
         return self._found(type(inputs), result) if result.exists else None
 
     async def create(self, inputs: S) -> Found[S]:
-        """Create a resource."""
-        return await self._change("Create", type(inputs), self._request("Create", inputs))
+        """Check inputs, and create a resource."""
+        request = self._request("Create", await self.check(inputs))
+        return await self._change("Create", type(inputs), request)
 
     async def update(self, found: Found[S], inputs: S) -> Found[S]:
-        """Change a resource."""
+        """Check inputs, and change a resource."""
         more = {"state": self._state(found), "expected_revision": found.revision}
-        return await self._change("Update", type(inputs), self._request("Update", inputs, found.id, **more))
+        request = self._request("Update", await self.check(inputs), found.id, **more)
+        return await self._change("Update", type(inputs), request)
 
     async def delete(self, found: Found[S]) -> None:
         """Delete a resource."""
