@@ -109,7 +109,7 @@ class AgentCalls:
         try:
             await remainder.end()
         except asyncio.CancelledError:
-            log.warning("the change of %s is broken off: the agent stops", record.call, called=record.function)
+            log.warning("the change of %s is interrupted: the agent stops", record.call, called=record.function)
             raise
         seconds = time.monotonic() - began
         log.info("the change of %s has ended, %.0f s after its call", record.call, seconds, called=record.function)

@@ -19,7 +19,7 @@ from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import LOCK, Lock, LockedError, private_directory
 from holdfast.resources.contract import Uid
 
-REMAINS = "its change was broken off"
+REMAINS = "its change was interrupted"
 
 
 def call_here(settings: Settings, request: CallRequest) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def _time(record: Record) -> float:
 def _who(record: Record, unit: str) -> str:
     """Return the user who asked for the stop, by a record of sudo; empty if it is another record.
 
-    The kernel knows the user that has written the record, so nobody can write it in the name of another user. Names of
+    The kernel knows the user that has written the record, so no user can write it in the name of another. Names of
     directories and files are in it as well, and others may have chosen these: a record with two commands counts for
     nothing.
     """

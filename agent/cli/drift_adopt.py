@@ -228,7 +228,7 @@ def _text(content: bytes, call: Call) -> str:
         return content.decode()
     except UnicodeDecodeError:
         raise Permanent(
-            f"cannot adopt the content of {call.identity}: it is no text; use a source, and `holdfast drift restore`"
+            f"cannot adopt the content of {call.identity}: it is not text; use a source, and `holdfast drift restore`"
         ) from None
 
 

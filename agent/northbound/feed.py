@@ -177,7 +177,7 @@ class CacheFeed:
     ) -> list[StoreChange]:
         """Return the records of a listing that the cache lacks, and add all IDs to `present`.
 
-        At the start, nobody uses the cache, which therefore gets them here.
+        At the start, the cache has no users yet, and gets the records here.
         """
         found: list[StoreChange] = []
         for start in range(0, len(snapshot.rows), SLICE):

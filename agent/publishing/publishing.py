@@ -46,7 +46,7 @@ class Publishing:
         try:
             topic_part(host)
         except Invalid as error:
-            self._tell(f"the name of this host is no part of a topic: {error}; set `id` in agent.yaml")
+            self._tell(f"the name of this host does not fit: {error}; set `id` in agent.yaml")
             return
         self._task = self._tasks.start("publishing", self._publish(settings, host))
 

@@ -72,9 +72,9 @@ def _parsed(line: bytes) -> tuple[str, str, bytes]:
     except (ValueError, RecursionError) as error:
         raise Invalid(f"it is no JSON: {error}") from None
     except (TypeError, KeyError):
-        raise Invalid("it is no JSON object with table, id and values") from None
+        raise Invalid("it is not a JSON object with table, id and values") from None
     if found.keys() != KEYS or not isinstance(table, str) or not isinstance(key, str):
-        raise Invalid("it is no JSON object with table, id and values")
+        raise Invalid("it is not a JSON object with table, id and values")
     if table in PLACES:
         raise Invalid(f"the records of {table} are for one database only")
     _demand_readable(table, key, data)

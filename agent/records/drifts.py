@@ -118,7 +118,7 @@ def demand_drift(found: HistoryRecord) -> HistoryRecord:
     """Return the record if it is one of a drift. Raises `Permanent`."""
     if found.values.get("review") not in ORDER:
         raise Permanent(
-            f"{found.id} is no drift but a change with the origin {found.values.get('origin')}: `holdfast history` "
+            f"{found.id} is not a drift but a change with the origin {found.values.get('origin')}: `holdfast history` "
             "shows it"
         )
     return found

@@ -71,7 +71,7 @@ class WriteQueue:
         self._size = 0
         """Bytes of the history that waits."""
         self._lost = 0
-        """Entries that were lost, of which nobody was told yet."""
+        """Lost entries that have not been reported yet."""
         self._untrimmed = 0
         """Entries written since free memory was last returned to the system."""
         self._why = ""

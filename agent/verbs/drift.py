@@ -19,8 +19,8 @@ _about = click.argument("word", metavar="ID|RESOURCE", shell_complete=completed(
 def drift() -> None:
     """Review what differed from its declaration, and was or would be repaired: list, show, restore, adopt, keep.
 
-    Each drift is new, seen or done. The commands work from the records on the disk, also without a running agent. A
-    drift is named by its ID, or by its resource, which means the newest drift of that.
+    Each drift is new, seen or done. The commands work from the records on the disk, also without a running agent. Name
+    a drift by its ID, or by its resource, which stands for the newest drift of that resource.
     """
 
 

@@ -20,7 +20,7 @@ def _place(_: click.Context, __: click.Parameter, value: str | None) -> Any:
     try:
         return ListenAddress.of(value)
     except ValueError as error:
-        raise click.BadParameter(f"{value!r} is no place to listen at: {error}") from None
+        raise click.BadParameter(f"{value!r} is not a place to listen at: {error}") from None
 
 
 @verb(AGENT)

@@ -519,24 +519,24 @@ def test_a_change_in_a_thread_keeps_its_turn_after_its_call(tree: Tree, way: str
 
 
 def test_a_blocked_change_does_not_keep_the_agent_from_stopping(tree: Tree) -> None:
-    """The agent waits for it for `stop_timeout`, says that it is broken off, and ends."""
+    """The agent waits for it for `stop_timeout`, says that it is interrupted, and ends."""
     tree.settings("resources: resources\nengine:\n  stop_timeout: 0.5\n")
     (tree.host / "go").unlink()
     with Agent(tree) as agent:
         tree("call", "zthings.block", "a", "--timeout", "0.5", check=4)
         agent.signal(signal.SIGTERM)
         assert agent.process.wait(DEADLINE) == 0
-        assert "the change of zthings.block name=a is broken off: the agent stops" in agent.log
+        assert "the change of zthings.block name=a is interrupted: the agent stops" in agent.log
     assert not (tree.host / "a").exists()
 
 
 def test_a_change_in_a_thread_ends_with_a_process_of_its_own(tree: Tree) -> None:
-    """Without an agent, the caller is told that the change was broken off, and the lock is free again."""
+    """Without an agent, the caller is told that the change was interrupted, and the lock is free again."""
     (tree.host / "go").unlink()
     with calling(tree, "zthings.block", "a", "--timeout", "0.5") as process:
         _, err = process.communicate(timeout=DEADLINE)
     assert process.returncode == 4
-    assert "zthings.block did not end within 0.5 s; its change was broken off" in err
+    assert "zthings.block did not end within 0.5 s; its change was interrupted" in err
     (tree.host / "go").touch()
     assert not (tree.host / "a").exists()
     tree("call", "zthings.write", "a", "x", check=0)

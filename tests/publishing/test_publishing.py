@@ -63,7 +63,7 @@ async def test_a_host_whose_name_is_no_part_of_a_topic_is_told(desk, broker, pre
         settings = MqttSettings(url=f"mqtt://127.0.0.1:{broker.port}", prefix=prefix)
         await published.use(settings, "web/1")
         assert told(desk) == {
-            UNAVAILABLE: "cannot publish messages: the name of this host is no part of a topic: 'web/1' cannot be a "
+            UNAVAILABLE: "cannot publish messages: the name of this host does not fit: 'web/1' cannot be a "
             "part of a topic: it has '/'; set `id` in agent.yaml"
         }
         await published.use(settings, "web1")

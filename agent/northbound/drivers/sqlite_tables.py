@@ -71,7 +71,7 @@ def boot() -> str:
 
 
 def clock() -> float:
-    """Return the seconds since the boot, which nobody can set."""
+    """Return the seconds since the boot, which no program can set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
