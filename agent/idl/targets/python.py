@@ -50,7 +50,7 @@ class _PackTypes(PythonTypes):
         here, there = self.home.split("/")[:-1], module.split("/")
         while here and there[:-1] and here[0] == there[0]:
             here, there = here[1:], there[1:]
-        origin, local = f".{'.' * len(here)}{'.'.join(there[:-1])}", f"_{module.replace('/', '_')}"
+        origin, local = f".{'.' * len(here)}{'.'.join(there[:-1])}", f"_module_{module.replace('/', '_')}"
         return f"from {origin} import {there[-1]} as {local}", local
 
     def reference(self, type_: Type) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator
 
 from holdfast.agent.model.docstrings import Docs
 
 INDENT = "    "
+LONGEST = 120
+"""Columns of a line, where a text has spaces at which it can be broken."""
 
 
 def literal(value: object) -> str:
@@ -24,9 +27,19 @@ def docstring(docs: Docs, indent: str = "") -> list[str]:
     """Return the lines of a docstring, without quotes or escapes that would end or change it."""
     if not docs.summary:
         return []
-    paragraphs = [docs.summary, *docs.text, *(f"{INDENT}{each}".replace("\n", f"\n{INDENT}") for each in docs.examples)]
+    examples = (f"{INDENT}{each}".replace("\n", f"\n{INDENT}") for each in docs.examples)
+    paragraphs = [*(_wrapped(each, len(indent)) for each in (docs.summary, *docs.text)), *examples]
     text = "\n\n".join(paragraphs).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     if text.endswith('"'):
         text = text[:-1] + '\\"'
-    lines = [f'"""{text}"""' if len(paragraphs) == 1 else f'"""{text}\n"""']
-    return [f"{indent}{line}".rstrip() for line in lines[0].split("\n")]
+    text = f'"""{text}\n"""' if "\n" in text else f'"""{text}"""'
+    return [f"{indent}{line}".rstrip() for line in text.split("\n")]
+
+
+def _wrapped(paragraph: str, indent: int) -> str:
+    """Return a paragraph in lines that leave room for the indent and for the quotes around a text of one line."""
+    lines = (
+        textwrap.wrap(each, LONGEST - indent - 6, break_long_words=False, break_on_hyphens=False)
+        for each in paragraph.split("\n")
+    )
+    return "\n".join("\n".join(each) for each in lines)

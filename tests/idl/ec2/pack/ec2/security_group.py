@@ -56,7 +56,7 @@ class SecurityGroup(pack.Resource):
     _schema = "../schema.json"
     name: str | pack.Unset = dataclasses.field(default=pack.UNSET, kw_only=False)
     """Name of the resource."""
-    vpc: _ec2_vpc.Vpc | str
+    vpc: _module_ec2_vpc.Vpc | str
     """Network of the group."""
     description: str
     ingress: list[SecurityGroupRule] | pack.Unset = pack.UNSET
@@ -67,7 +67,7 @@ class SecurityGroup(pack.Resource):
 
 
 # Here, because modules may refer to each other in a circle.
-from . import vpc as _ec2_vpc
+from . import vpc as _module_ec2_vpc
 
 
 Port = int
