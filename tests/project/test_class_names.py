@@ -7,8 +7,9 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = ROOT / "resources/kinds"
-"""Classes of kinds are named after functions of the language, such as `present` and `absent`."""
+APART = (ROOT / "resources/kinds", ROOT / "resources/remote")
+"""Classes of kinds are named after functions of the language, such as `present` and `absent`; packages of remote
+resources are programs of their own, whose classes are named after these resources, such as `Role`."""
 WORDS = tuple(ROOT / each for each in ("resources/idl/__init__.py", "agent/plugins/stub.py", "agent/plugins/pack.py"))
 """The words of authors and users of packages (`idl.Resource`, `plugin.Found`), used with the module's."""
 
@@ -18,7 +19,7 @@ def test_no_two_classes_share_a_name():
     places = defaultdict(list)
     for folder in ("agent", "resources", "states"):
         for path in (ROOT / folder).rglob("*.py"):
-            if not path.is_relative_to(KINDS) and path not in WORDS:
+            if not any(map(path.is_relative_to, APART)) and path not in WORDS:
                 for node in ast.walk(ast.parse(path.read_text())):
                     if isinstance(node, ast.ClassDef):
                         places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")

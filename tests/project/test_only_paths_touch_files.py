@@ -131,6 +131,7 @@ EXCEPTIONS = {
     "resources/kinds/file/removal.py:_copy_file": DESCRIPTOR,
     "resources/kinds/sysctl.py:write": "by the descriptor and the name of a place",
     "resources/provider_testing.py:_build": FAKE,
+    "resources/remote/postgres/provider/postgres_plugin.py:main": "the schema beside the program itself",
     "resources/testing.py:read_text": FAKE,
     "resources/testing.py:_answered": FAKE,
     "resources/testing.py:run_case": FAKE,

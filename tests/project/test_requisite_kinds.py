@@ -23,6 +23,7 @@ EXCEPTIONS = {
     "agent/settings.py": {"listen"},  # a setting
     "agent/host/path_nodes.py": {"watch"},  # an attribute
     "resources/watches.py": {"watch"},  # the name of a task
+    "resources/remote/": {"require"},  # a word of other programs
     "resources/kinds/": {"watch"},  # parts of composites have requisites
 }
 """Beginning of a path -> names that these files may contain."""

@@ -1,0 +1,30 @@
+"""Schemas of databases."""
+
+from holdfast import idl
+
+from .database import Database
+from .names import Comment, Identifier
+from .role import Role
+
+
+class Schema(idl.Resource):
+    """A schema of a database. Its identifier, by which grants refer to it, is `database/schema`.
+
+    app:
+      postgres.schema:
+        - database: {ref: shop}
+        - owner: {ref: alice}
+    """
+
+    database: idl.Ref[Database] = idl.field(replaces=True)
+    """Database that it is in."""
+    name: Identifier = idl.field(replaces=True)
+    """Name of the schema."""
+    owner: idl.Ref[Role] = idl.field(computed=True)
+    """Role that owns it."""
+    comment: Comment = idl.field(optional=True)
+    """What the schema is for. If it is not given, it is left as it is."""
+    cascade: bool = False
+    """A deletion drops it with all that it contains. Otherwise a schema that is not empty is not dropped."""
+    oid: int = idl.field(out=True)
+    """Number of the schema in the database."""

@@ -1,0 +1,90 @@
+"""Resources within databases, which event triggers report."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+import identifiers
+from events import Events
+from holdfast import plugin
+from managed import Managed, Result
+from sessions import Sessions
+
+V = TypeVar("V")
+
+
+class Known(NamedTuple, Generic[V]):
+    """A resource as it was last read or changed."""
+
+    key: plugin.Key
+    inputs: V
+    revision: str | None
+    """None: it did not exist."""
+
+
+class Contained(Managed[V]):
+    """The operations on a kind of resource within databases; the name of its database is the first of its names."""
+
+    def __init__(self, sessions: Sessions, events: Events) -> None:
+        super().__init__(sessions)
+        self._events = events
+        self._known: dict[str, Known[V]] = {}
+
+    def database(self, names: Sequence[str]) -> str:
+        """Return the database of a resource."""
+        return names[0]
+
+    async def read_many(self, wanted: Sequence[tuple[plugin.Key, V]]) -> Sequence[Result[V]]:
+        """Read resources, and follow their databases from now on."""
+        results = await super().read_many(wanted)
+        for (key, inputs), result in zip(wanted, results, strict=True):
+            identifier = key.id or self.identifier(inputs)
+            if not isinstance(result, Exception):
+                self._known[identifier] = Known(key, inputs, result.revision if result else None)
+            if result is not None:
+                self._events.follow(identifiers.parts(identifier)[0])
+        return results
+
+    async def create(self, inputs: V) -> plugin.Found[V]:
+        """Create it; the agent need not hear of that change."""
+        return self._remembered(inputs, await super().create(inputs))
+
+    async def update(self, found: plugin.Found[V], inputs: V) -> plugin.Found[V]:
+        """Change it, likewise."""
+        return self._remembered(inputs, await super().update(found, inputs))
+
+    async def delete(self, found: plugin.Found[V]) -> None:
+        """Drop it, likewise."""
+        await super().delete(found)
+        if found.id in self._known:
+            self._known[found.id] = Known(plugin.Key(""), self._known[found.id].inputs, None)
+
+    def _remembered(self, inputs: V, found: plugin.Found[V]) -> plugin.Found[V]:
+        self._known[found.id] = Known(plugin.Key(found.id), inputs, found.revision)
+        self._events.follow(identifiers.parts(found.id)[0])
+        return found
+
+    async def watch(self, revision: str) -> AsyncIterator[tuple[str, str]]:
+        """Report what is no longer as it was last read, whenever a database may have changed."""
+        async with self._events.watched() as changes:
+            for database in {identifiers.parts(each)[0] for each in self._known}:
+                self._events.follow(database)
+            yield "", ""
+            while True:
+                for identifier in await self._changed(await changes.take()):
+                    yield identifier, ""
+
+    async def _changed(self, database: str) -> Sequence[str]:
+        """Return the identifiers of what has changed in a database since it was last read."""
+        wanted = {name: each for name, each in self._known.items() if identifiers.parts(name)[0] == database}
+        results = await super().read_many([(each.key, each.inputs) for each in wanted.values()])
+        changed = []
+        for (name, before), now in zip(wanted.items(), results, strict=True):
+            known = self._known[name]  # it may have been read or changed by a call meanwhile
+            revision = None if now is None or isinstance(now, Exception) else now.revision
+            if not isinstance(now, Exception) and revision != known.revision:
+                changed.append(name)
+                if known is before:
+                    self._known[name] = known._replace(revision=revision)
+        return changed

@@ -1,0 +1,149 @@
+"""Databases."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, LiteralString
+
+from psycopg import sql
+
+import identifiers
+from database_stub import Database, DatabaseOperations
+from events import Events
+from holdfast import plugin
+from managed import Seen, Single, Wanted, given
+from sessions import Session, Sessions
+
+INTERRUPTED = -2
+"""Limit of connections that marks a database whose DROP was interrupted: it is of no use any more."""
+QUERY: LiteralString = """
+    SELECT datname AS name, oid::bigint AS oid, pg_get_userbyid(datdba) AS owner,
+        pg_encoding_to_char(encoding) AS encoding, datcollate AS collation, datctype AS character_type,
+        datconnlimit AS connection_limit, datallowconn AS allow_connections, datistemplate AS is_template,
+        coalesce(shobj_description(oid, 'pg_database'), '') AS comment
+    FROM pg_database WHERE datname = ANY(%s)
+"""
+RELATIONS: LiteralString = """
+    SELECT count(*) OVER () AS number, format('%I.%I', nspname, relname) AS name
+    FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+    WHERE relkind IN ('r', 'p', 'm', 'f') AND relpersistence <> 't'
+        AND nspname <> 'information_schema' AND nspname !~ '^pg_'
+        AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.classid = 'pg_class'::regclass
+            AND deptype = 'e')
+    ORDER BY 2 LIMIT 3
+"""
+OPTIONS: Mapping[str, LiteralString] = {
+    "connection_limit": "CONNECTION LIMIT {}",
+    "allow_connections": "ALLOW_CONNECTIONS {}",
+    "is_template": "IS_TEMPLATE {}",
+}
+"""Field -> option of CREATE DATABASE and ALTER DATABASE."""
+CREATION: Mapping[str, LiteralString] = {
+    "encoding": "ENCODING {}",
+    "collation": "LC_COLLATE {}",
+    "character_type": "LC_CTYPE {}",
+}
+"""Field -> option of CREATE DATABASE alone."""
+
+
+class Databases(Single[Database], DatabaseOperations):
+    """Databases; one query reads all. The server creates and drops them outside of transactions."""
+
+    in_transaction = False
+
+    def __init__(self, sessions: Sessions, events: Events) -> None:
+        super().__init__(sessions)
+        self._events = events
+
+    def identifier(self, inputs: Database) -> str:
+        """Return the name."""
+        return inputs.name
+
+    async def check(self, inputs: Database) -> Sequence[plugin.Violation]:
+        """Refuse names that the server would refuse or cut."""
+        fields = {"name": inputs.name, "owner": inputs.owner, "template": inputs.template}
+        return [wrong for field, name in fields.items() for wrong in identifiers.wrong_name(field, name)]
+
+    async def find(self, session: Session, wanted: Sequence[Wanted[Database]]) -> Sequence[Seen[Database] | None]:
+        """Read databases; one whose DROP was interrupted does not count."""
+        rows = {row["name"]: row for row in await session.rows(QUERY, [each.names[0] for each in wanted])}
+        return [_seen(rows.get(each.names[0]), each.inputs) for each in wanted]
+
+    async def make(self, session: Session, inputs: Database) -> None:
+        """Create a database."""
+        rows = await session.rows(QUERY, [inputs.name])
+        if rows and rows[0]["connection_limit"] == INTERRUPTED:
+            await session.do("DROP DATABASE {}", inputs.name)
+        options = [*_options(CREATION, None, inputs), *_options(OPTIONS, None, inputs)]
+        for word, name in (("OWNER {}", inputs.owner), ("TEMPLATE {}", inputs.template)):
+            if name is not plugin.UNSET:
+                options.append(sql.SQL(word).format(sql.Identifier(name)))
+        if isinstance(inputs.template, str):
+            await self._free(inputs.template)
+        await session.do("CREATE DATABASE {} {}", inputs.name, sql.SQL(" ").join(options))
+
+    async def create(self, inputs: Database) -> plugin.Found[Database]:
+        """Create a database, and then its comment; if only the comment fails, there is a database."""
+        plain = replace(inputs, comment=plugin.UNSET)
+        found = await super().create(plain)
+        if not given(inputs.comment, ""):
+            return found
+        try:
+            return await self.update(found, inputs)
+        except (plugin.Temporary, plugin.Permanent, plugin.Conflict) as error:
+            raise plugin.Partial(str(error), found) from None
+
+    async def alter(self, session: Session, seen: Seen[Database], inputs: Database) -> None:
+        """Change what differs."""
+        options = _options(OPTIONS, seen.state, inputs)
+        if options:
+            await session.do("ALTER DATABASE {} WITH {}", inputs.name, sql.SQL(" ").join(options))
+        if inputs.owner not in (plugin.UNSET, seen.state.owner):
+            await session.do("ALTER DATABASE {} OWNER TO {}", inputs.name, inputs.owner)
+        if inputs.comment not in (plugin.UNSET, seen.state.comment):
+            await session.do("COMMENT ON DATABASE {} IS {}", inputs.name, sql.Literal(inputs.comment or None))
+
+    async def drop(self, session: Session, seen: Seen[Database]) -> None:
+        """Drop a database that has no tables, or any if `cascade` says so."""
+        name, cascade = seen.state.name, seen.state.cascade is True
+        if not cascade:
+            await self._refuse_tables(name)
+        await self._free(name)
+        if seen.state.is_template:
+            await session.do("ALTER DATABASE {} WITH IS_TEMPLATE false", name)
+        await session.do("DROP DATABASE {} WITH (FORCE)" if cascade else "DROP DATABASE {}", name)
+
+    async def _refuse_tables(self, name: str) -> None:
+        """Raise `Permanent` if a database has tables."""
+        async with self.sessions.session(name) as inside:
+            rows = await inside.rows(RELATIONS)
+        if rows:
+            names = ", ".join(row["name"] for row in rows) + (", ..." if rows[0]["number"] > len(rows) else "")
+            told = f"the database {name!r} has tables ({rows[0]['number']}: {names})"
+            raise plugin.Permanent(f"{told}: to drop it with them, declare `cascade: true`")
+
+    async def _free(self, name: str) -> None:
+        """Close the provider's own connections to a database, which keep others from copying or dropping it."""
+        await self._events.leave(name)
+        await self.sessions.leave(name)
+
+    def watch(self, revision: str) -> AsyncIterator[tuple[str, str]]:
+        """Report nothing: the schema says that databases are polled."""
+        raise NotImplementedError
+
+
+def _seen(row: dict[str, Any] | None, inputs: Database) -> Seen[Database] | None:
+    if row is None or row["connection_limit"] == INTERRUPTED:
+        return None
+    return Seen(Database(**row, template=inputs.template, cascade=inputs.cascade), row)
+
+
+def _options(words: Mapping[str, LiteralString], before: Database | None, inputs: Database) -> list[sql.Composable]:
+    """Return the options for what differs from the state before; with None, for what is given."""
+    found: list[sql.Composable] = []
+    for field, word in words.items():
+        value = getattr(inputs, field)
+        if value is not plugin.UNSET and (before is None or value != getattr(before, field)):
+            found.append(sql.SQL(word).format(sql.Literal(value)))
+    return found

@@ -1,0 +1,207 @@
+"""Changes within databases, as they happen: event triggers of the provider notify it.
+
+Once something is watched, each database of which a resource was read is followed: a connection listens there, and two
+event triggers in a schema of the provider's own notify it of statements that may concern schemas, extensions or
+privileges. Where they cannot be created (only a superuser can), the database is looked at every `poll` seconds. It is
+looked at then in any case, which also finds out that the event triggers have been removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import LiteralString
+
+import psycopg
+from psycopg import sql
+
+from holdfast import plugin
+from sessions import Connection, NoDatabase, Sessions, failures
+
+log = logging.getLogger("holdfast.plugin.postgres")
+CHANNEL: LiteralString = "holdfast"
+SHORTEST, LONGEST = 0.5, 30.0
+"""Seconds until a lost connection is tried again: at first, and at most."""
+PAUSE = 0.02
+"""Seconds between two looks at a database whose changes do not end."""
+TAGS: LiteralString = """
+    'ALTER AGGREGATE', 'ALTER DEFAULT PRIVILEGES', 'ALTER EXTENSION', 'ALTER FOREIGN TABLE', 'ALTER FUNCTION',
+    'ALTER MATERIALIZED VIEW', 'ALTER PROCEDURE', 'ALTER ROUTINE', 'ALTER SCHEMA', 'ALTER SEQUENCE', 'ALTER TABLE',
+    'ALTER VIEW', 'COMMENT', 'CREATE AGGREGATE', 'CREATE EXTENSION', 'CREATE FOREIGN TABLE', 'CREATE FUNCTION',
+    'CREATE MATERIALIZED VIEW', 'CREATE PROCEDURE', 'CREATE SCHEMA', 'CREATE SEQUENCE', 'CREATE TABLE',
+    'CREATE TABLE AS', 'CREATE VIEW', 'DROP OWNED', 'GRANT', 'IMPORT FOREIGN SCHEMA', 'REVOKE',
+    'SELECT INTO'
+"""
+"""Statements that may change what resources are about."""
+BODY: LiteralString = """
+BEGIN
+    -- A temporary object concerns nobody else; to notify would slow down programs that make many.
+    IF tg_event = 'sql_drop' THEN
+        IF NOT EXISTS (SELECT FROM pg_event_trigger_dropped_objects() WHERE NOT is_temporary) THEN RETURN; END IF;
+    ELSIF EXISTS (SELECT FROM pg_event_trigger_ddl_commands())
+        AND NOT EXISTS (SELECT FROM pg_event_trigger_ddl_commands() WHERE schema_name IS DISTINCT FROM 'pg_temp')
+    THEN RETURN; END IF;
+    PERFORM pg_notify('holdfast', '');
+END
+"""
+PRESENT: LiteralString = """
+    SELECT count(*) AS number FROM pg_event_trigger t JOIN pg_proc p ON p.oid = evtfoid
+        JOIN pg_namespace n ON n.oid = pronamespace
+    WHERE nspname = %s AND evtname IN (nspname || '_changed', nspname || '_dropped') AND evtenabled IN ('O', 'A')
+        AND nspowner = evtowner AND proowner = evtowner AND prosrc = %s
+"""
+STRANGERS: LiteralString = """
+    SELECT pg_get_userbyid(nspowner) AS owner FROM pg_namespace WHERE nspname = %s
+        AND (nspowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
+            OR EXISTS (SELECT FROM aclexplode(nspacl) WHERE privilege_type = 'CREATE' AND grantee <> nspowner))
+"""
+"""The schema of the event triggers, if somebody else could put functions into it, which superusers would execute."""
+
+
+class Events:
+    """The databases that are followed, and the watches that want to know when one of them may have changed."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._followers: dict[str, asyncio.Task[None]] = {}
+        self._watches: set[Changes] = set()
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[Changes]:
+        """Yield the changes from now on. The last watch that ends closes all connections."""
+        changes = Changes()
+        self._watches.add(changes)
+        try:
+            yield changes
+        finally:
+            self._watches.discard(changes)
+            if not self._watches:
+                await asyncio.gather(*map(self.leave, list(self._followers)))
+
+    def follow(self, database: str) -> None:
+        """Follow a database, if anything is watched."""
+        if self._watches and database not in self._followers:
+            self._followers[database] = asyncio.create_task(self._follow(database))
+
+    async def leave(self, database: str) -> None:
+        """Close the connection to a database; the next read of one of its resources opens one again."""
+        task = self._followers.pop(database, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    def _tell(self, database: str) -> None:
+        for each in self._watches:
+            each.add(database)
+
+    async def _follow(self, database: str) -> None:
+        """Tell watches whenever a database may have changed, until it does not exist any more."""
+        wait = SHORTEST
+        while True:
+            try:
+                with failures(database):
+                    async with await self._sessions.connect(database) as connection:
+                        await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
+                        async for _ in self._turns(connection, database):
+                            self._tell(database)
+                            wait = SHORTEST
+            except NoDatabase:
+                self._followers.pop(database, None)
+                self._tell(database)
+                return
+            except (plugin.Temporary, plugin.Permanent) as error:
+                log.warning("changes in the database %s are not seen now: %s", database, error)
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, LONGEST)
+
+    async def _turns(self, connection: Connection, database: str) -> AsyncIterator[None]:
+        """Yield whenever the database may have changed: at first, after a notification, and regularly."""
+        config, told = self._sessions.config, ""
+        while True:
+            hindrance = await arm(connection, str(config["event_schema"]))
+            if hindrance not in ("", told):
+                log.info("the database %s is looked at every %s s: %s", database, config["poll"], hindrance)
+            told = hindrance
+            yield
+            await asyncio.sleep(PAUSE)
+            async for _ in connection.notifies(timeout=float(config["poll"]), stop_after=1):
+                pass
+
+
+class Changes:
+    """Databases that may have changed since they were last taken."""
+
+    def __init__(self) -> None:
+        self._databases: dict[str, None] = {}
+        self._some = asyncio.Event()
+
+    def add(self, database: str) -> None:
+        """Add a database, if it is not there."""
+        self._databases[database] = None
+        self._some.set()
+
+    async def take(self) -> str:
+        """Wait for a database, and return it."""
+        await self._some.wait()
+        database = next(iter(self._databases))
+        del self._databases[database]
+        if not self._databases:
+            self._some.clear()
+        return database
+
+
+async def arm(connection: Connection, schema: str) -> str:
+    """See to the event triggers in a database; return why there are none, or nothing."""
+    if not schema:
+        return "`event_schema` is empty"
+    present = await (await connection.execute(PRESENT, [schema, BODY])).fetchone()
+    if present is not None and present["number"] == 2:
+        return ""
+    if hindrance := await _hindrance(connection, schema):
+        return hindrance
+    try:
+        await _install(connection, schema)
+    except psycopg.Error as error:
+        if connection.closed:
+            raise
+        return f"the event triggers cannot be created: {error.diag.message_primary or error}"
+    return ""
+
+
+async def _hindrance(connection: Connection, schema: str) -> str:
+    """Return why no event triggers may be created; empty if they may."""
+    if connection.info.parameter_status("is_superuser") != "on":
+        return f"{connection.info.user} is no superuser, so it can create no event triggers"
+    if connection.info.parameter_status("in_hot_standby") == "on":
+        return "the server is a standby"
+    strange = await (await connection.execute(STRANGERS, [schema])).fetchone()
+    if strange is not None:
+        return f"the schema {schema!r} belongs to {strange['owner']}, or others may create objects in it"
+    return ""
+
+
+async def _install(connection: Connection, schema: str) -> None:
+    """Create the schema, the function and the event triggers, or replace them."""
+    names = {
+        "schema": sql.Identifier(schema),
+        "function": sql.Identifier(schema, "notify"),
+        "changed": sql.Identifier(f"{schema}_changed"),
+        "dropped": sql.Identifier(f"{schema}_dropped"),
+        "body": sql.Literal(BODY),
+    }
+    statements = (
+        "SELECT pg_advisory_xact_lock(hashtext('holdfast'))",
+        "CREATE SCHEMA IF NOT EXISTS {schema}",
+        "COMMENT ON SCHEMA {schema} IS 'event triggers by which Holdfast learns of changes'",
+        "DROP EVENT TRIGGER IF EXISTS {changed}",
+        "DROP EVENT TRIGGER IF EXISTS {dropped}",
+        "DROP FUNCTION IF EXISTS {function}()",
+        "CREATE FUNCTION {function}() RETURNS event_trigger LANGUAGE plpgsql SET search_path = pg_catalog AS {body}",
+        "CREATE EVENT TRIGGER {changed} ON ddl_command_end WHEN TAG IN (" + TAGS + ") EXECUTE FUNCTION {function}()",
+        "CREATE EVENT TRIGGER {dropped} ON sql_drop EXECUTE FUNCTION {function}()",
+    )
+    async with connection.transaction():
+        for each in statements:
+            await connection.execute(sql.SQL(each).format(**names))

@@ -1,0 +1,55 @@
+# Made by `holdfast idl compile` from extension.py, target python. Do not edit it.
+"""Extensions of databases."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+from holdfast import plugin
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Extension(plugin.Struct):
+    """An extension that is installed in a database; its files must be on the server.
+
+        hstore:
+          postgres.extension:
+            - database: {ref: shop}
+            - schema: shop/app
+    """
+
+    database: str
+    """Database that it is installed in."""
+    name: names_stub.Identifier
+    """Name of the extension."""
+    schema: str | plugin.Unset = plugin.UNSET
+    """Schema of its objects, `database/schema`; by default the one that the extension names, or `public`."""
+    version: str | plugin.Unset = plugin.UNSET
+    """Its version; by default the newest one when it is installed."""
+    cascade: bool | plugin.Unset = plugin.UNSET
+    """Install the extensions that it needs as well, and drop what depends on it when it is dropped."""
+    oid: int | plugin.Unset = plugin.UNSET
+    """Number of the extension in the database."""
+
+
+class ExtensionProperty(enum.StrEnum):
+    """Names of the fields on the wire."""
+
+    DATABASE = "database"
+    NAME = "name"
+    SCHEMA = "schema"
+    VERSION = "version"
+    CASCADE = "cascade"
+    OID = "oid"
+
+
+class ExtensionOperations(plugin.Operations[Extension]):
+    """Derive from this class, and write check, diff, read, create, update, delete and watch."""
+
+    token = "postgres:extension:Extension"
+    struct = Extension
+
+
+# Here, because modules may refer to each other in a circle.
+import names_stub

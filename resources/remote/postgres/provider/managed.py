@@ -1,0 +1,181 @@
+"""What the operations of all resources have in common: identifiers, reading in batches, transactions and revisions."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import identifiers
+from holdfast import plugin
+from sessions import NoDatabase, Session, Sessions
+
+V = TypeVar("V")
+
+
+class Wanted(NamedTuple, Generic[V]):
+    """A resource that is looked for."""
+
+    names: tuple[str, ...]
+    """The names of its identifier."""
+    inputs: V
+    known: bool = True
+    """The provider has created or found it before."""
+
+
+class Seen(NamedTuple, Generic[V]):
+    """A resource as the server has it."""
+
+    state: V
+    facts: Any
+    """All that the server says of it; another value is another revision."""
+    differs: tuple[str, ...] = ()
+
+
+Result = plugin.Found[V] | Exception | None
+
+
+class Managed(plugin.Operations[V]):
+    """The operations on a kind of resource. A subclass finds several at once, and makes, alters and drops one."""
+
+    in_transaction = True
+    """A change is one transaction."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self.sessions = sessions
+
+    @abstractmethod
+    def identifier(self, inputs: V) -> str:
+        """Return the identifier of the resource with these inputs."""
+
+    def names(self, identifier: str) -> tuple[str, ...]:
+        """Return the names of an identifier."""
+        return identifiers.parts(identifier)
+
+    def joined(self, names: Sequence[str]) -> str:
+        """Return the identifier of these names."""
+        return identifiers.joined(*names)
+
+    def database(self, names: Sequence[str]) -> str:
+        """Return the database in which a resource is found and changed; empty: any."""
+        return ""
+
+    @abstractmethod
+    async def find(self, session: Session, wanted: Sequence[Wanted[V]]) -> Sequence[Seen[V] | None]:
+        """Return what there is of several resources of one database, in order."""
+
+    @abstractmethod
+    async def make(self, session: Session, inputs: V) -> None:
+        """Create a resource."""
+
+    @abstractmethod
+    async def alter(self, session: Session, seen: Seen[V], inputs: V) -> None:
+        """Change what differs from the inputs."""
+
+    @abstractmethod
+    async def drop(self, session: Session, seen: Seen[V]) -> None:
+        """Remove a resource."""
+
+    # -- what the agent calls ----------------------------------------------------------------------------------
+
+    async def read_many(self, wanted: Sequence[tuple[plugin.Key, V]]) -> Sequence[Result[V]]:
+        """Ask each database once."""
+        results: list[Result[V]] = [None] * len(wanted)
+        groups: dict[str, dict[int, Wanted[V]]] = defaultdict(dict)
+        for number, (key, inputs) in enumerate(wanted):
+            names = self.names(key.id or self.identifier(inputs))
+            groups[self.database(names)][number] = Wanted(names, inputs, bool(key.id))
+
+        async def look(database: str, group: dict[int, Wanted[V]]) -> None:
+            for number, found in zip(group, await self._group(database, list(group.values())), strict=True):
+                results[number] = found
+
+        await asyncio.gather(*(look(database, group) for database, group in groups.items()))
+        return results
+
+    async def _group(self, database: str, wanted: Sequence[Wanted[V]]) -> Sequence[Result[V]]:
+        try:
+            async with self.sessions.session(database) as session:
+                found = await self.find(session, wanted)
+        except NoDatabase:
+            return [None] * len(wanted)
+        except (plugin.Temporary, plugin.Permanent) as error:
+            return [error] * len(wanted)
+        return [seen and self._found(each.names, seen) for each, seen in zip(wanted, found, strict=True)]
+
+    async def create(self, inputs: V) -> plugin.Found[V]:
+        """Create it, and read what has become of it."""
+        names = self.names(self.identifier(inputs))
+        async with self._changing(names) as session:
+            await self.make(session, inputs)
+            return await self._result(session, names, inputs)
+
+    async def update(self, found: plugin.Found[V], inputs: V) -> plugin.Found[V]:
+        """Change what differs now, if it has the revision that was read."""
+        names = self.names(found.id)
+        async with self._changing(names) as session:
+            seen = await self._present(session, found, inputs)
+            if seen is None:
+                raise plugin.Conflict(f"{found.id} does not exist any more")
+            await self.alter(session, seen, inputs)
+            return await self._result(session, names, inputs)
+
+    async def delete(self, found: plugin.Found[V]) -> None:
+        """Drop it, if it is there and has the revision that was read."""
+        try:
+            async with self._changing(self.names(found.id)) as session:
+                if (seen := await self._present(session, found, found.state)) is not None:
+                    await self.drop(session, seen)
+        except NoDatabase:
+            return
+
+    @asynccontextmanager
+    async def _changing(self, names: Sequence[str]) -> AsyncIterator[Session]:
+        async with self.sessions.session(self.database(names)) as session:
+            if not self.in_transaction:
+                yield session
+                return
+            async with session.transaction():
+                yield session
+
+    async def _present(self, session: Session, found: plugin.Found[V], inputs: V) -> Seen[V] | None:
+        """Return what there is now. Raises `Conflict` if that is not what was read."""
+        seen = (await self.find(session, [Wanted(self.names(found.id), inputs)]))[0]
+        if seen is not None and found.revision and revision(seen) != found.revision:
+            raise plugin.Conflict(f"{found.id} has been changed by others meanwhile")
+        return seen
+
+    async def _result(self, session: Session, names: tuple[str, ...], inputs: V) -> plugin.Found[V]:
+        seen = (await self.find(session, [Wanted(names, inputs)]))[0]
+        if seen is None:
+            raise plugin.Temporary(f"{self.joined(names)} has disappeared as soon as it was made")
+        return self._found(names, seen)
+
+    def _found(self, names: tuple[str, ...], seen: Seen[V]) -> plugin.Found[V]:
+        return plugin.Found(self.joined(names), seen.state, revision(seen), seen.differs)
+
+
+class Single(Managed[V]):
+    """The operations on a kind of resource whose identifier is its name as it is: other resources refer to it so."""
+
+    def names(self, identifier: str) -> tuple[str, ...]:
+        """Return the name."""
+        return (identifier,)
+
+    def joined(self, names: Sequence[str]) -> str:
+        """Return the name."""
+        return names[0]
+
+
+def revision(seen: Seen[Any]) -> str:
+    """Return a text that is another one whenever the server says something else."""
+    return sha256(repr(seen.facts).encode(errors="replace")).hexdigest()[:32]
+
+
+def given(value: Any, default: Any = None) -> Any:
+    """Return a value; the default if it is not given."""
+    return default if value is plugin.UNSET else value

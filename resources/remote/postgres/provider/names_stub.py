@@ -1,0 +1,14 @@
+# Made by `holdfast idl compile` from names.py, target python. Do not edit it.
+"""Types that the declarations share."""
+
+from __future__ import annotations
+
+from holdfast import plugin
+
+
+Identifier = str
+"""A name in PostgreSQL, as it is: with its capital letters, without quotes. It has at most 63 bytes."""
+
+
+Comment = str
+"""The text of COMMENT ON; an empty text removes it."""

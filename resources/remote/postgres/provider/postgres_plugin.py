@@ -1,0 +1,51 @@
+"""The program that provides the package `postgres`: it makes the operations and serves them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from database_grants import DatabaseGrants
+from databases import Databases
+from default_grants import DefaultGrants
+from events import Events
+from extensions import Extensions
+from grants import Grants
+from holdfast import plugin
+from roles import Roles
+from schemas import Schemas
+from sessions import Sessions
+
+SCHEMA = Path(__file__).parent / "schema.json"
+
+
+class Provider:
+    """The operations of all resources, which share the connections to one server."""
+
+    def __init__(self) -> None:
+        self.sessions = Sessions()
+        self.events = Events(self.sessions)
+        self.operations: Sequence[plugin.Operations[Any]] = [
+            Roles(self.sessions),
+            Databases(self.sessions, self.events),
+            DatabaseGrants(self.sessions),
+            Schemas(self.sessions, self.events),
+            Extensions(self.sessions, self.events),
+            Grants(self.sessions, self.events),
+            DefaultGrants(self.sessions, self.events),
+        ]
+
+    async def configure(self, config: Mapping[str, Any]) -> None:
+        """Receive the configuration; the server is not asked before it is needed."""
+        self.sessions.configure(config)
+
+
+def main() -> None:
+    """Serve until the agent ends the process."""
+    provider = Provider()
+    plugin.serve(SCHEMA.read_text(), *provider.operations, configure=provider.configure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""What the operations on all kinds of grants have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, LiteralString, NamedTuple, TypeVar
+
+from psycopg import sql
+
+import identifiers
+import privileges
+from holdfast import plugin
+from managed import Managed, Seen, Wanted
+from privileges import Change, Declared, Holding
+from sessions import Session
+
+G = TypeVar("G", bound=Declared)
+
+
+class Target(NamedTuple):
+    """What a grant is about, for statements and for messages."""
+
+    kind: str
+    """A key of `privileges.EACH`."""
+    word: LiteralString
+    """What statements say before the names of the objects."""
+    prefix: sql.Composable = sql.SQL("")
+    """What statements begin with."""
+
+
+class Privileged(Managed[G]):
+    """The operations on a kind of grants. A subclass reads what roles hold."""
+
+    @abstractmethod
+    def target(self, names: Sequence[str]) -> Target:
+        """Return what the grant with these names is about."""
+
+    @abstractmethod
+    def missing(self, inputs: G) -> str:
+        """Return what to say if the role or its objects do not exist."""
+
+    @abstractmethod
+    def state(self, names: Sequence[str], fields: Mapping[str, Any]) -> G:
+        """Return the state of the grant with these names."""
+
+    @abstractmethod
+    async def holdings(self, session: Session, wanted: Sequence[tuple[str, ...]]) -> Sequence[Sequence[Holding] | None]:
+        """Return what the roles of grants with these names hold; None if the role or its object does not exist."""
+
+    async def find(self, session: Session, wanted: Sequence[Wanted[G]]) -> Sequence[Seen[G] | None]:
+        """Read what the roles hold, all at once."""
+        held = await self.holdings(session, [each.names for each in wanted])
+        version = session.connection.info.server_version
+        return [self._seen(each, holdings, version) for each, holdings in zip(wanted, held, strict=True)]
+
+    def _seen(self, wanted: Wanted[G], holdings: Sequence[Holding] | None, version: int) -> Seen[G] | None:
+        if holdings is None:
+            return None
+        kind = self.target(wanted.names).kind
+        fields = privileges.as_declared(holdings, wanted.inputs, kind, version, known=wanted.known)
+        return None if fields is None else Seen(self.state(wanted.names, fields), holdings)
+
+    async def make(self, session: Session, inputs: G) -> None:
+        """Grant what is declared."""
+        names = identifiers.parts(self.identifier(inputs))
+        if (seen := (await self.find(session, [Wanted(names, inputs)]))[0]) is None:
+            raise plugin.Permanent(self.missing(inputs))
+        await self.alter(session, seen, inputs)
+
+    async def alter(self, session: Session, seen: Seen[G], inputs: G) -> None:
+        """Grant and revoke what differs, and see that the server has done it."""
+        names = identifiers.parts(self.identifier(inputs))
+        target, version = self.target(names), session.connection.info.server_version
+        change = Change(session, target.word, inputs.role, target.prefix)
+        want, grantable = privileges.wanted(inputs, target.kind, version), inputs.grantable is True
+        await change.make(seen.facts, want, grantable=grantable, exact=inputs.exact is not False)
+        now = (await self.find(session, [Wanted(names, inputs)]))[0]
+        if now is None or set(now.state.privileges) != set(inputs.privileges) or now.state.grantable is not grantable:
+            told = f"the role {session.user} may not change all privileges of {inputs.role} on these {target.kind}"
+            raise plugin.Permanent(f"{told}: their owner, or who has granted them, can")
+
+    async def drop(self, session: Session, seen: Seen[G]) -> None:
+        """Revoke all privileges, or the declared ones if others may have granted more."""
+        target = self.target(identifiers.parts(self.identifier(seen.state)))
+        version, exact = session.connection.info.server_version, seen.state.exact is not False
+        lost = privileges.possible(target.kind, version)
+        if not exact:
+            lost = privileges.wanted(seen.state, target.kind, version)
+        change = Change(session, target.word, seen.state.role, target.prefix)
+        await change.revoke(seen.facts, lost)

@@ -1,0 +1,67 @@
+"""Schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import LiteralString
+
+from psycopg import sql
+
+import identifiers
+from contained import Contained
+from holdfast import plugin
+from managed import Seen, Wanted, given
+from schema_stub import Schema, SchemaOperations
+from sessions import Session
+
+QUERY: LiteralString = """
+    SELECT nspname AS name, oid::bigint AS oid, pg_get_userbyid(nspowner) AS owner,
+        coalesce(obj_description(oid, 'pg_namespace'), '') AS comment
+    FROM pg_namespace WHERE nspname = ANY(%s)
+"""
+
+
+class Schemas(Contained[Schema], SchemaOperations):
+    """Schemas; one query reads all of a database."""
+
+    def identifier(self, inputs: Schema) -> str:
+        """Return database and name."""
+        return identifiers.joined(inputs.database, inputs.name)
+
+    async def check(self, inputs: Schema) -> Sequence[plugin.Violation]:
+        """Refuse names that the server would refuse or cut."""
+        fields = {"database": inputs.database, "name": inputs.name, "owner": inputs.owner}
+        wrong = [each for field, name in fields.items() for each in identifiers.wrong_name(field, name)]
+        if inputs.name.startswith("pg_"):
+            wrong.append(plugin.Violation("rule", "name", "the server reserves names that begin with 'pg_'"))
+        return wrong
+
+    async def find(self, session: Session, wanted: Sequence[Wanted[Schema]]) -> Sequence[Seen[Schema] | None]:
+        """Read schemas."""
+        rows = {row["name"]: row for row in await session.rows(QUERY, [each.names[1] for each in wanted])}
+        return [
+            Seen(Schema(**rows[name], database=session.database, cascade=each.inputs.cascade), rows[name])
+            if (name := each.names[1]) in rows
+            else None
+            for each in wanted
+        ]
+
+    async def make(self, session: Session, inputs: Schema) -> None:
+        """Create a schema."""
+        if inputs.owner is plugin.UNSET:
+            await session.do("CREATE SCHEMA {}", inputs.name)
+        else:
+            await session.do("CREATE SCHEMA {} AUTHORIZATION {}", inputs.name, inputs.owner)
+        if given(inputs.comment, ""):
+            await session.do("COMMENT ON SCHEMA {} IS {}", inputs.name, sql.Literal(inputs.comment))
+
+    async def alter(self, session: Session, seen: Seen[Schema], inputs: Schema) -> None:
+        """Change what differs."""
+        if inputs.owner not in (plugin.UNSET, seen.state.owner):
+            await session.do("ALTER SCHEMA {} OWNER TO {}", inputs.name, inputs.owner)
+        if inputs.comment not in (plugin.UNSET, seen.state.comment):
+            await session.do("COMMENT ON SCHEMA {} IS {}", inputs.name, sql.Literal(inputs.comment or None))
+
+    async def drop(self, session: Session, seen: Seen[Schema]) -> None:
+        """Drop the schema; one that is not empty only if `cascade` says so."""
+        await session.do("DROP SCHEMA {} CASCADE" if seen.state.cascade is True else "DROP SCHEMA {}", seen.state.name)

@@ -1,0 +1,203 @@
+"""Connections to the server: a few for each database, opened when they are needed and closed when they are not.
+
+Every session resolves names in `pg_catalog` alone, so that no object of a user is taken for one of the server, and has
+limits of time. What goes wrong becomes a failure that may be tried again, or one that may not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import DictRow, dict_row
+
+from holdfast import plugin
+
+IDLE = 10.0
+"""Seconds after which a connection that nothing uses is closed: an open one keeps its database from being dropped."""
+MOST = 4
+"""Connections to one database that are used at once."""
+OLDEST = 14
+"""Oldest major version of the server."""
+
+AGAIN = ("08", "40", "53", "57P0", "55P03", "55006", "57014", "42710", "42P04", "42P06", "23505")
+"""Beginnings of the codes of errors that may be over at the next try.
+
+Connections and resources of the server, deadlocks, limits of time, what others use, and what others have created at the
+same time.
+"""
+LOCKED: LiteralString = "SELECT pg_advisory_xact_lock(hashtext('holdfast'))"
+"""Waits for other transactions of providers."""
+QUIET: LiteralString = (
+    LOCKED + ", set_config('log_statement', 'none', true), set_config('log_min_duration_statement', '-1', true)"
+    ", set_config('log_min_error_statement', 'panic', true)"
+)
+"""Also keeps the statements of the transaction out of the log: a verifier of a password has no place in it."""
+Connection = psycopg.AsyncConnection[DictRow]
+
+
+class NoDatabase(plugin.Permanent):
+    """A database does not exist."""
+
+
+class Sessions:
+    """The connections of the provider."""
+
+    def __init__(self) -> None:
+        self.config: Mapping[str, Any] = {}
+        self.idle: dict[str, list[tuple[Connection, asyncio.TimerHandle]]] = defaultdict(list)
+        """Database -> the connections that nothing uses, and what will close them."""
+        self._slots: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(MOST))
+
+    def configure(self, config: Mapping[str, Any]) -> None:
+        """Use this configuration for connections from now on."""
+        self.config = config
+
+    @asynccontextmanager
+    async def session(self, database: str = "") -> AsyncIterator[Session]:
+        """Yield a session in a database; by default in the one for roles and databases.
+
+        Raises `Temporary`, `Permanent`, and `NoDatabase` if the database does not exist.
+        """
+        database = database or str(self.config["database"])
+        async with self._slots[database]:
+            with failures(database):
+                connection = await self._taken(database)
+                try:
+                    yield Session(self, connection, database)
+                except asyncio.CancelledError:
+                    await connection.close()
+                    raise
+                finally:
+                    self._give_back(database, connection)
+
+    async def _taken(self, database: str) -> Connection:
+        """Return a connection that nothing uses."""
+        while self.idle[database]:
+            connection, timer = self.idle[database].pop()
+            timer.cancel()
+            if not connection.closed and await _answers(connection):
+                return connection
+        return await self.connect(database)
+
+    def _give_back(self, database: str, connection: Connection) -> None:
+        """Keep a connection for a while, if it is of use."""
+        if not connection.closed:
+            close = asyncio.get_running_loop().call_later(IDLE, self._expire, database, connection)
+            self.idle[database].append((connection, close))
+
+    def _expire(self, database: str, connection: Connection) -> None:
+        self.idle[database] = [each for each in self.idle[database] if each[0] is not connection]
+        connection.pgconn.finish()
+
+    async def leave(self, database: str) -> None:
+        """Close the connections to a database that nothing uses."""
+        for connection, timer in self.idle.pop(database, []):
+            timer.cancel()
+            await connection.close()
+
+    async def connect(self, database: str) -> Connection:
+        """Return a new connection."""
+        connection = await Connection.connect(
+            row_factory=dict_row, autocommit=True, prepare_threshold=None, **self._parameters(database)
+        )
+        major = connection.info.server_version // 10000
+        if major < OLDEST:
+            await connection.close()
+            raise plugin.Permanent(f"the server is PostgreSQL {major}; the provider needs {OLDEST} or newer")
+        return connection
+
+    def _parameters(self, database: str) -> dict[str, Any]:
+        config = self.config
+        limits = {"statement_timeout": config["statement_timeout"], "lock_timeout": config["lock_timeout"]}
+        options = " ".join(f"-c {name}={seconds}s" for name, seconds in limits.items())
+        given = {
+            "host": config["host"],
+            "port": config["port"],
+            "user": config.get("user"),
+            "password": config["password"].value if "password" in config else None,
+            "sslmode": config["ssl_mode"],
+            "sslrootcert": config.get("ssl_root_certificate"),
+            "connect_timeout": config["connect_timeout"],
+            "keepalives_idle": 30,
+        }
+        return {
+            **{name: str(value) for name, value in given.items() if value is not None},
+            "dbname": database,
+            "application_name": "holdfast",
+            "client_encoding": "UTF8",
+            "options": f"-c search_path=pg_catalog -c timezone=UTC -c client_min_messages=warning {options}",
+        }
+
+
+async def _answers(connection: Connection) -> bool:
+    """Return whether the server still answers; it may have been started again meanwhile."""
+    try:
+        await connection.execute("SELECT")
+    except BaseException as error:
+        await connection.close()
+        if isinstance(error, psycopg.Error):
+            return False
+        raise
+    return True
+
+
+class Session:
+    """A connection that one operation uses alone."""
+
+    def __init__(self, sessions: Sessions, connection: Connection, database: str) -> None:
+        self.connection = connection
+        self.database = database
+        self._sessions = sessions
+
+    @property
+    def is_superuser(self) -> bool:
+        """Whether the role of the provider is a superuser."""
+        return self.connection.info.parameter_status("is_superuser") == "on"
+
+    @property
+    def user(self) -> str:
+        """The role of the provider."""
+        return self.connection.info.user
+
+    async def rows(self, query: LiteralString, *values: Any) -> list[DictRow]:
+        """Return the rows of a query."""
+        return await (await self.connection.execute(query, values or None)).fetchall()
+
+    async def do(self, statement: LiteralString, *parts: Any) -> None:
+        """Execute a statement; `parts` take the places of `{}` in it: texts are identifiers."""
+        composed = [sql.Identifier(each) if isinstance(each, str) else each for each in parts]
+        await self.connection.execute(sql.SQL(statement).format(*composed))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Execute what follows as a whole or not at all; other providers' changes wait."""
+        async with self.connection.transaction():
+            await self.rows(QUIET if self.is_superuser else LOCKED)
+            yield
+
+
+@contextmanager
+def failures(database: str) -> Iterator[None]:
+    """Turn errors of the server into failures, with what it says of the cause and of the way out."""
+    try:
+        yield
+    except psycopg.Error as error:
+        code, said = error.sqlstate or "", _said(error)
+        if code == "3D000" or (not code and f'database "{database}" does not exist' in said):
+            raise NoDatabase(f"there is no database {database!r}") from None
+        lost = isinstance(error, psycopg.OperationalError) and not code
+        temporary = (lost and "authentication" not in said) or code.startswith(AGAIN) or "concurrently" in said
+        raise (plugin.Temporary if temporary else plugin.Permanent)(said) from None
+
+
+def _said(error: psycopg.Error) -> str:
+    """Return what the server says: message, details and hint."""
+    parts = [error.diag.message_primary, error.diag.message_detail, error.diag.message_hint]
+    lines = [" ".join(each.split()) for each in parts if each]
+    return "; ".join(lines) or " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,177 @@
+"""Databases and privileges on them: what is created, changed, replaced and refused."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from remote_agent import Failed
+
+
+async def test_a_database_is_made_from_nothing_and_then_left_alone(agent, server, name):
+    """With its options; the comment is set as well."""
+    await agent.run("postgres.role", name=f"{name} owner")
+    declared = {
+        "name": name,
+        "owner": f"{name} owner",
+        "encoding": "LATIN1",
+        "collation": "C",
+        "character_type": "C",
+        "template": "template0",
+        "connection_limit": 7,
+        "comment": "what is sold",
+    }
+
+    assert await agent.run("postgres.database", **declared) == ["create"]
+    assert await agent.run("postgres.database", **declared) == []
+    found = await agent.read("postgres.database", **declared)
+    assert found.id == name
+    assert {key: found.state[key] for key in declared} == declared
+    assert await agent.run("postgres.database", "absent", **declared) == ["delete"]
+
+
+@pytest.mark.parametrize(
+    ("drift", "field"),
+    [
+        ("ALTER DATABASE {} OWNER TO pg_monitor", "owner"),
+        ("ALTER DATABASE {} CONNECTION LIMIT 1", "connection_limit"),
+        ("ALTER DATABASE {} ALLOW_CONNECTIONS false", "allow_connections"),
+        ("ALTER DATABASE {} IS_TEMPLATE true", "is_template"),
+        ("COMMENT ON DATABASE {} IS NULL", "comment"),
+    ],
+)
+async def test_what_others_change_is_changed_back(agent, server, database, drift, field):
+    """Each property is compared, and an update changes it alone."""
+    declared = {"name": database, "owner": "postgres", "comment": "what is sold"}
+    await agent.run("postgres.database", **declared)
+    server.sql(drift.format(database))
+
+    assert await agent.run("postgres.database", **declared) == [field]
+    assert await agent.run("postgres.database", **declared) == []
+
+
+async def test_another_encoding_replaces_a_database_that_has_no_tables(agent, server, database):
+    """One with tables is refused, with their names, unless the declaration says `cascade`."""
+    other = {"name": database, "encoding": "SQL_ASCII", "collation": "C", "character_type": "C"}
+    other["template"] = "template0"
+    server.sql("CREATE SCHEMA app", "CREATE TABLE app.orders ()", database=database)
+
+    with pytest.raises(Failed, match=r"has tables \(1: app.orders\): to drop it with them, declare `cascade: true`"):
+        await agent.run("postgres.database", **other)
+    assert server.value("SELECT count(*) FROM app.orders", database) == 0
+    assert await agent.run("postgres.database", **other, cascade=True) == ["delete", "create"]
+    server.sql("CREATE EXTENSION hstore", "CREATE TEMPORARY TABLE t ()", database=database)
+    assert await agent.run("postgres.database", name=database, encoding="UTF8", template="template0") == [
+        "delete",
+        "create",
+    ]
+
+
+async def test_sessions_of_others_keep_a_database_unless_it_cascades(agent, server, database):
+    """The first try may succeed later; the provider's own connections are no hindrance."""
+    declared = {"name": database}
+    await agent.read("postgres.schema", database=database, name="public")
+    with server.connect(database):
+        with pytest.raises(Failed, match="is being accessed by other users; There is 1 other session") as told:
+            await agent.run("postgres.database", "absent", **declared)
+        assert told.value.code == "retry"
+        assert await agent.run("postgres.database", "absent", **declared, cascade=True) == ["delete"]
+
+
+async def test_a_template_is_dropped_as_any_other(agent, server, database):
+    """The server refuses it as long as it is a template."""
+    await agent.run("postgres.database", name=database, is_template=True)
+
+    assert await agent.run("postgres.database", "absent", name=database, is_template=True) == ["delete"]
+
+
+async def test_a_database_whose_drop_was_interrupted_is_made_again(agent, server, database):
+    """The server marks it, and lets nobody in."""
+    server.sql(f"UPDATE pg_database SET datconnlimit = -2 WHERE datname = '{database}'")
+
+    assert await agent.run("postgres.database", name=database) == ["create"]
+    assert await agent.run("postgres.database", name=database) == []
+
+
+async def test_a_database_of_which_only_the_comment_failed_is_finished_by_the_next_run(agent, provider, database):
+    """The provider tells the agent that there is a database."""
+    name = f"{database}_new"
+    databases = provider.operations[1]
+    update = databases.update
+
+    async def failing(found, inputs):
+        raise databases_error
+
+    from holdfast import plugin
+
+    databases_error = plugin.Temporary("the server is shutting down")
+    databases.update = failing
+    with pytest.raises(Failed, match="is shutting down") as told:
+        await agent.run("postgres.database", name=name, comment="new")
+    databases.update = update
+
+    assert told.value.code == "retry"
+    assert told.value.partial == name
+    assert await agent.run("postgres.database", name=name, comment="new") == ["comment"]
+    await agent.run("postgres.database", "absent", name=name)
+
+
+async def test_two_creations_at_once_make_one_database(agent, database):
+    """The loser may try again, and finds it then."""
+    name = f"{database}_new"
+    runs = (agent.run("postgres.database", name=name) for _ in range(2))
+    results = await asyncio.gather(*runs, return_exceptions=True)
+
+    assert ["create"] in results
+    assert {each.code for each in results if isinstance(each, Failed)} <= {"retry"}
+    assert await agent.run("postgres.database", name=name) == []
+    await agent.run("postgres.database", "absent", name=name)
+
+
+async def test_privileges_on_a_database_are_granted_exactly(agent, server, database, name):
+    """What is missing is granted and what is too much is revoked; `absent` revokes all."""
+    await agent.run("postgres.role", name=name)
+    declared = {"database": database, "role": name, "privileges": ["connect", "temporary"]}
+    quoted = '"' + name.replace('"', '""') + '"'
+
+    assert await agent.run("postgres.database_grant", **declared) == ["create"]
+    assert await agent.run("postgres.database_grant", **declared) == []
+    server.sql(f"GRANT CREATE ON DATABASE {database} TO {quoted}")
+    assert await agent.run("postgres.database_grant", **declared) == ["privileges"]
+    server.sql(f"REVOKE CONNECT ON DATABASE {database} FROM {quoted}")
+    assert await agent.run("postgres.database_grant", **declared) == ["privileges"]
+    server.sql(f"GRANT CONNECT ON DATABASE {database} TO {quoted} WITH GRANT OPTION")
+    assert await agent.run("postgres.database_grant", **declared) == ["grantable"]
+    assert await agent.run("postgres.database_grant", **declared) == []
+    assert await agent.run("postgres.database_grant", "absent", **declared) == ["delete"]
+    assert await agent.run("postgres.database_grant", "absent", **declared) == []
+
+
+async def test_privileges_of_all_roles_can_be_revoked(agent, server, database):
+    """`public` means all roles, and an empty set means nothing."""
+    declared = {"database": database, "role": "public", "privileges": []}
+
+    assert await agent.run("postgres.database_grant", **declared) == ["privileges"]
+    assert await agent.run("postgres.database_grant", **declared) == []
+    assert (
+        server.value(f"SELECT datacl::text FROM pg_database WHERE datname = '{database}'") == "{postgres=CTc/postgres}"
+    )
+
+
+async def test_a_grant_on_what_does_not_exist_says_so(agent, database):
+    """The message names both, since the server cannot tell either."""
+    with pytest.raises(Failed, match="there is no database 'nowhere', or no role 'public'"):
+        await agent.run("postgres.database_grant", database="nowhere", role="public", privileges=["connect"])
+    with pytest.raises(Failed, match="databases have no privilege 'select'; legal: all, connect, create, temporary"):
+        await agent.run("postgres.database_grant", database=database, role="public", privileges=["select"])
+
+
+async def test_the_owner_of_a_database_keeps_what_it_has(agent, server, database):
+    """Its privileges are its own; a grant does not take them away."""
+    declared = {"database": database, "role": "postgres", "privileges": ["connect"]}
+
+    assert await agent.run("postgres.database_grant", **declared) == ["create"]
+    assert await agent.run("postgres.database_grant", **declared) == []
+    assert await agent.run("postgres.database_grant", "absent", **declared) == ["delete"]
+    assert await agent.run("postgres.database_grant", "absent", **declared) == []

@@ -1,0 +1,199 @@
+"""Roles: attributes, passwords, memberships and settings; what the provider refuses, and what it never tells."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from remote_agent import Failed
+
+PASSWORD = "correct horse ª batterý"
+
+
+async def test_a_role_is_made_from_nothing_and_then_left_alone(agent, server, name):
+    """Names with quotes are names like others."""
+    declared = {"name": name, "login": True, "create_db": True, "connection_limit": 5, "comment": "It's hers"}
+
+    assert await agent.run("postgres.role", **declared) == ["create"]
+    assert await agent.run("postgres.role", **declared) == []
+    [row] = server.sql("SELECT * FROM pg_roles WHERE rolname LIKE 'T%' ORDER BY oid DESC LIMIT 1")
+    assert (row["rolname"], row["rolcanlogin"], row["rolcreatedb"], row["rolsuper"]) == (name, True, True, False)
+
+
+@pytest.mark.parametrize(
+    ("drift", "field"),
+    [
+        ("ALTER ROLE {} SUPERUSER", "superuser"),
+        ("ALTER ROLE {} NOLOGIN", "login"),
+        ("ALTER ROLE {} NOINHERIT", "inherit"),
+        ("ALTER ROLE {} CREATEROLE", "create_role"),
+        ("ALTER ROLE {} REPLICATION BYPASSRLS", "replication bypass_rls"),
+        ("ALTER ROLE {} CONNECTION LIMIT 1", "connection_limit"),
+        ("ALTER ROLE {} VALID UNTIL '2020-01-01'", "valid_until"),
+        ("ALTER ROLE {} SET work_mem = '1MB'", "settings"),
+        ("ALTER ROLE {} RESET search_path", "settings"),
+        ("ALTER ROLE {} PASSWORD 'other'", "password"),
+        ("ALTER ROLE {} PASSWORD NULL", "password"),
+        ("GRANT pg_monitor TO {}", "member_of"),
+        ("COMMENT ON ROLE {} IS 'other'", "comment"),
+    ],
+)
+async def test_what_others_change_is_changed_back(agent, server, name, drift, field):
+    """Each property is compared, and an update changes it alone."""
+    declared = {
+        "name": name,
+        "login": True,
+        "password": PASSWORD,
+        "valid_until": "2040-01-01T00:00:00Z",
+        "member_of": [],
+        "settings": {"search_path": 'app,"My Schema"', "timezone": "UTC"},
+        "comment": "hers",
+    }
+    await agent.run("postgres.role", **declared)
+    assert await agent.run("postgres.role", **declared) == []
+
+    server.sql(drift.format('"' + name.replace('"', '""') + '"'))
+
+    assert await agent.run("postgres.role", **declared) == field.split()
+    assert await agent.run("postgres.role", **declared) == []
+
+
+async def test_a_role_logs_in_with_its_password_and_a_null_removes_it(agent, server, name):
+    """Also one with characters that SASLprep replaces. A verifier in place of a password is stored as it is."""
+    role = {"name": name, "login": True}
+    login = {"user": name, "host": "127.0.0.1", "password": PASSWORD}
+    await agent.run("postgres.role", **role, password=PASSWORD)
+    assert server.sql("SELECT 1 AS one", **login) == [{"one": 1}]
+
+    stored = server.value("SELECT rolpassword FROM pg_authid WHERE rolpassword IS NOT NULL ORDER BY oid DESC LIMIT 1")
+    assert stored.startswith("SCRAM-SHA-256$4096:")
+    assert await agent.run("postgres.role", **role, password=stored) == []
+    assert await agent.run("postgres.role", **role, password=None) == ["password"]
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        server.sql("SELECT 1", **login)
+
+
+async def test_a_password_that_libpq_has_set_is_recognised(agent, server, name):
+    """The verifier that it makes differs in its salt only."""
+    await agent.run("postgres.role", name=name, login=True)
+    with server.connect() as connection:
+        made = connection.pgconn.encrypt_password(PASSWORD.encode(), name.encode(), b"scram-sha-256").decode()
+        connection.execute(psycopg.sql.SQL("ALTER ROLE {} PASSWORD {}").format(psycopg.sql.Identifier(name), made))
+
+    assert await agent.run("postgres.role", name=name, login=True, password=PASSWORD) == []
+
+
+async def test_no_password_and_no_verifier_reaches_the_log_of_the_server(agent, server, name):
+    """The server of the tests logs every statement."""
+    before = server.log_path.stat().st_size
+    await agent.run("postgres.role", name=name, login=True, password=PASSWORD)
+    await agent.run("postgres.role", name=name, login=True, password="another word")
+    logged = server.log_path.read_bytes()[before:].decode()
+
+    assert "pg_roles" in logged
+    assert "CREATE ROLE" not in logged
+    assert not [each for each in (PASSWORD, "another word", "SCRAM-SHA-256") if each in logged]
+    seen = server.sql("SELECT query FROM pg_stat_activity")
+    assert not [row for row in seen if PASSWORD in row["query"] or "another word" in row["query"]]
+
+
+async def test_memberships_follow_the_declaration(agent, server, name):
+    """Where they are not declared, they are left as they are."""
+    groups = [f"{name} {number}" for number in range(3)]
+    for each in groups:
+        await agent.run("postgres.role", name=each)
+    await agent.run("postgres.role", name=name, member_of=groups[:2])
+
+    assert await agent.run("postgres.role", name=name, member_of=groups[1:]) == ["member_of"]
+    assert await agent.run("postgres.role", name=name) == []
+    found = await agent.read("postgres.role", name=name)
+    assert sorted(found.state["member_of"]) == groups[1:]
+
+
+async def test_a_role_that_owns_something_is_not_dropped(agent, server, name, database):
+    """The message says what depends on it; without these objects it is dropped, and a second time nothing is done."""
+    await agent.run("postgres.role", name=name)
+    quoted = '"' + name.replace('"', '""') + '"'
+    server.sql(f"CREATE SCHEMA app AUTHORIZATION {quoted}", database=database)
+
+    with pytest.raises(
+        Failed, match=f"cannot be dropped because some objects.*1 object in database {database}"
+    ) as told:
+        await agent.run("postgres.role", "absent", name=name)
+    assert told.value.code == "permanent"
+    server.sql("DROP SCHEMA app", database=database)
+    assert await agent.run("postgres.role", "absent", name=name) == ["delete"]
+    assert await agent.run("postgres.role", "absent", name=name) == []
+
+
+async def test_the_provider_does_not_lock_itself_out(agent):
+    """A declaration of its own role must leave it what it needs."""
+    with pytest.raises(Failed, match="connects as postgres, which would lose `login`: declare `login: true`"):
+        await agent.run("postgres.role", name="postgres", superuser=True)
+    with pytest.raises(Failed, match="which would lose `superuser`"):
+        await agent.run("postgres.role", name="postgres", login=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("pg_mine", "name rule: the server reserves"),
+        ("public", "name rule: the server reserves"),
+        ("ä" * 40, "name length: a name in PostgreSQL has 1 to 63 bytes, not 80"),
+        ("a\0b", "name form: a name in PostgreSQL has no NUL"),
+    ],
+)
+async def test_a_name_that_the_server_would_change_or_refuse_is_refused(agent, name, told):
+    """The server cuts long names silently."""
+    with pytest.raises(Failed, match=told):
+        await agent.check("postgres.role", name=name)
+
+
+async def test_a_change_of_others_in_between_is_a_conflict(agent, server, name):
+    """An update of what is no longer as it was read changes nothing; the next run does."""
+    await agent.run("postgres.role", name=name, login=True)
+    found = await agent.read("postgres.role", name=name, login=True)
+    server.sql(f"""ALTER ROLE "{name.replace('"', '""')}" CREATEDB""")
+
+    with pytest.raises(Failed, match="has been changed by others") as told:
+        await agent.update("postgres.role", found, name=name)
+    assert told.value.code == "conflict"
+    assert (await agent.read("postgres.role", name=name)).state["login"] is True
+
+
+async def test_a_role_that_was_renamed_is_made_again(agent, server, name):
+    """The renamed one is left alone: nobody knows whether it is still wanted."""
+    await agent.run("postgres.role", name=name)
+    quoted = name.replace('"', '""')
+    server.sql(f'ALTER ROLE "{quoted}" RENAME TO "{quoted} old"')
+
+    assert await agent.run("postgres.role", name=name) == ["create"]
+    assert (await agent.read("postgres.role", name=f"{name} old")) is not None
+
+
+async def test_a_creator_of_roles_suffices(agent, server, name):
+    """It cannot read verifiers: a password that others have changed is not noticed, a new declaration is applied."""
+    server.sql("DROP ROLE IF EXISTS creator", "CREATE ROLE creator LOGIN CREATEROLE")
+    await agent.configure(**{**server.config, "user": "creator"})
+    declared = {"name": name, "login": True, "password": PASSWORD, "settings": {"work_mem": "1MB"}}
+
+    assert await agent.run("postgres.role", **declared) == ["create"]
+    assert await agent.run("postgres.role", **declared) == []
+    assert server.sql("SELECT 1 AS one", user=name, host="127.0.0.1", password=PASSWORD)
+    found = await agent.read("postgres.role", **declared)
+    await agent.update("postgres.role", found, **{**declared, "password": "another word"})
+    assert server.sql("SELECT 1 AS one", user=name, host="127.0.0.1", password="another word")
+    with pytest.raises(Failed, match="must be superuser"):
+        await agent.run("postgres.role", **{**declared, "superuser": True})
+
+
+async def test_one_query_reads_all_roles(agent, server, name):
+    """However many are asked for together."""
+    names = [f"{name} {number}" for number in range(20)]
+    for each in names:
+        await agent.run("postgres.role", name=each)
+    before = server.log_path.stat().st_size
+    results = await agent.read_all("postgres.role", [{"name": each} for each in names])
+
+    assert [each.id for each in results] == names
+    assert server.log_path.read_bytes()[before:].count(b"FROM pg_roles r WHERE") == 1
