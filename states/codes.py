@@ -111,6 +111,7 @@ CALLS = _of(
         "argument-value": "an argument has an invalid value",
         "contradiction": "two states declare one thing differently; a warning if the earlier one is `lenient`",
         "function-lacking": "a state needs a function that its provider on this host lacks",
+        "guard-call": "a guard calls a function that does not exist or that changes something",
         "identity-repeated": "two states cannot be told apart",
         "recv-sender": "an argument receives a value that no state sends, or that several states send",
         "recv-type": "a received value does not fit its argument",

@@ -13,7 +13,8 @@ INTRODUCTION = """# Calls
 
 This page lists the execution functions of Salt that exist here. `module.run` and `module.wait` call all of them.
 Templates and guards call only those that change nothing, so `plan` changes nothing. An unknown function, wrong
-arguments, and a template that calls a function with effects are errors, each with its line, before anything runs.
+arguments, and a template or guard that calls a function with effects are errors, each with its line, before anything
+runs.
 
 `holdfast call` has other names, those of the [interfaces](interfaces): for `pkg.list_pkgs` in a state, write
 `holdfast call pkg.list_installed`. The column "maps to" shows these names.

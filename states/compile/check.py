@@ -18,6 +18,7 @@ from holdfast.resources.fields import secret_fields
 from holdfast.resources.meta import META_FIELDS, WITHOUT_EFFECT, Meta
 from holdfast.resources.refusals import said
 from holdfast.resources.traits import Edgeable, FromSources, UsedSource
+from holdfast.states.compile.guard_calls import wrong_calls
 from holdfast.states.compile.low import CONTROL, Chunk, Verdict
 from holdfast.states.declare.high import shown
 from holdfast.states.declare.salt_hints import meant_argument, meant_function, no_such_family
@@ -124,7 +125,16 @@ class Checker:
                 else:
                     self.warnings.append(warning)
         resource = self._validate(shape.cls, arguments, chunk, shape)
-        return resource, self._validate(Meta, meta, chunk, shape) if meta else _NO_META
+        checked = self._validate(Meta, meta, chunk, shape) if meta else _NO_META
+        return resource, None if self._wrong_calls(meta, chunk) else checked
+
+    def _wrong_calls(self, meta: Mapping[str, Any], chunk: Chunk) -> bool:
+        """Report calls in guards that guards cannot make; return whether there are any."""
+        found = [(key, wrong) for key in GUARDS if key in meta for wrong in wrong_calls(meta[key], self._tree)]
+        for key, wrong in found:
+            spot = spot_of(chunk, (key, *wrong.path))
+            self.problems.append(spot.problem("guard-call", f"{chunk.identity}: {key} {wrong.message}", wrong.hint))
+        return bool(found)
 
     def _meta_value(self, chunk: Chunk, key: str, value: Any) -> Any:
         """Return the value of a meta parameter; records warnings of those without effect."""

@@ -82,7 +82,7 @@ REASONS = {
     "vault": REFUSED["vault"],
 }
 """Module that does not exist here -> the reason, and what to do instead."""
-CHANGES = "it changes this host, and templates only look: use a state of {module!r}, or module.run with {name}"
+CHANGES = "it changes this host; templates and guards only look: use a state of {module!r}, or module.run with {name}"
 
 
 class NoSuchCall(KeyError):

@@ -9,6 +9,7 @@ from jinja2 import nodes
 
 from holdfast.resources.spelling import nearest
 from holdfast.states.errors import Problem
+from holdfast.states.helpers.calls import NoSuchCall
 from holdfast.states.helpers.table import TABLE
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.template.analysis import (
@@ -30,6 +31,7 @@ EFFECTS = re.compile(
     r"|destroy|kill)$"
 )
 """Functions with side effects."""
+OWN_GRAIN = "make it a state, or a grain of your own"
 
 
 @rule
@@ -60,8 +62,10 @@ def effects(subject: Subject) -> Iterator[Problem]:
     for template in subject.templates:
         for name, line in calls(template):
             if EFFECTS.match(name):
-                text = f"{name} has side effects each time that states are compiled"
-                yield template.problem(line, name, "template-effect", text, "make it a state, or a grain of your own")
+                text, hint = f"{name} has side effects each time that states are compiled", OWN_GRAIN
+                if name not in TABLE:
+                    text, hint = f"templates cannot call {name}: it has side effects", NoSuchCall(name, TABLE).hint
+                yield template.problem(line, name, "template-effect", text, hint)
 
 
 @rule

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+
 import pytest
 
 from holdfast.states.compile.compiler import Compiler
+from holdfast.states.data import CompilerInputs
+from holdfast.states.errors import CompileError
 from holdfast.states.parse.line_masking import mask_line
 
 
@@ -64,6 +69,12 @@ FIELDS = [
     ("pkg.installed", "version: 1.10", "YAML reads 1.10 as the number 1.1: write '1.10', in quotes"),
     ("pkg.installed", "pkgs: [{a: 1.10}]", "YAML reads 1.10 as the number 1.1"),
     ("file.managed", "contents: 007", "YAML reads 007 as the number 7"),
+    ("test.nop", "unless: {fun: pkg.install, args: [x]}", "unless cannot call pkg.install it changes this host"),
+    ("test.nop", "onlyif: ['true', {fun: service.restart, args: [x]}]", "onlyif cannot call service.restart"),
+    ("test.nop", "onlyif: [{fun: file.file_exist}]", "did you mean file.file_exists?"),
+    ("test.nop", "unless: {fun: file.file_exists, args: /x}", "with args that are not a list"),
+    ("test.nop", "unless: {args: [/x]}", "has a call without a function"),
+    ("test.nop", "unless: {fun: 5}", "has a call without a function"),
 ]
 
 
@@ -91,12 +102,23 @@ def test_values_that_cannot_work_are_errors(kind, argument, words, problems):
         ("pkg.installed", ["pkgs: [g++, 'libc6:amd64', {a: '>=1.2~rc1,<2'}, {b: 2.5}]"]),
         ("service.running", ["name: dbus-org.freedesktop.timesync1"]),
         ("user.present", ["name: alice", "gid: 100", "uid: 0100"]),
+        ("test.nop", ["unless: [{fun: pillar.get, args: [a]}, {fun: file.file_exists, path: /x}, 'false']"]),
+        ("test.nop", ["onlyif: {fun: cmd.run, cmd: 'true'}"]),
     ],
 )
 def test_values_that_work_are_accepted(kind, arguments, compile_tree):
     """Values that the tools accept are not reported."""
     arguments = [argument for argument in arguments if ",random" not in argument]
     compile_tree(state(kind, *arguments, name="/x"))
+
+
+def test_a_wrong_call_of_a_guard_is_reported_until_it_is_corrected(tmp_path):
+    """Also by a compilation in which nothing else has changed."""
+    compiler, inputs = Compiler(), CompilerInputs(tmp_path, trusted_uids=frozenset({os.getuid()}))
+    for written, errors in (("pkg.install", 1), ("pkg.install", 1), ("pkg.version", 0)):
+        (tmp_path / "a.sls").write_text(state("test.nop", "unless: {fun: " + written + ", args: [x]}"))
+        with pytest.raises(CompileError, match="guard-call") if errors else contextlib.nullcontext():
+            compiler.compile(inputs)
 
 
 def test_the_name_of_a_state_is_a_package_unless_pkgs_is_given(problems, compile_tree):
