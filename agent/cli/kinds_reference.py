@@ -101,7 +101,9 @@ def describe(kind: KindModel, paper: Paper) -> str:
     """Return the reference page of one kind."""
     from holdfast.agent.generators.markdown import abilities
 
-    lines = [kind.name, "", *_documentation(kind.docs, paper), "", "Arguments:", *_arguments(kind.fields, paper)]
+    remote = kind.remote is not None
+    lines = [kind.name, "", *_documentation(kind.docs, paper), "", "Arguments:"]
+    lines += _arguments(kind.fields, paper, remote=remote)
     former = {name: f"former name of {present}" for name, present in kind.former.items()}
     for title, items in (
         ("Accepted without effect:", kind.ignored),
@@ -127,14 +129,17 @@ def _meta(model: SystemModel, paper: Paper) -> Iterator[str]:
     yield from _arguments(model.meta, paper)
 
 
-def _arguments(fields: Iterable[Field], paper: Paper) -> Iterator[str]:
-    """Yield each argument with its type and default, and its description below."""
+def _arguments(fields: Iterable[Field], paper: Paper, *, remote: bool = False) -> Iterator[str]:
+    """Yield each argument with its type and default, and its description below; of a remote kind, with all options."""
+    from holdfast.agent.generators.package_pages import restrictions
+    from holdfast.agent.generators.remote_types import described
     from holdfast.agent.model.types import words
 
     for field in fields:
-        said = [words(field.type), field.unit, default(field), "secret" if field.secret else ""]
+        limits = restrictions(field.type) if remote else ()
+        said = [words(field.type), *limits, field.unit, default(field), "secret" if field.secret else ""]
         yield f"  {field.name} ({', '.join(filter(None, said))})"
-        yield from flow(" " * 6 + field.doc, _width(paper))
+        yield from flow(" " * 6 + (" ".join(described(field)) if remote else field.doc), _width(paper))
 
 
 def default(field: Field) -> str:

@@ -6,6 +6,7 @@ Unlike arguments of built-in kinds, these are not converted: a number in quotes 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from holdfast.agent.generators.json_types import BOOLEANS, BOUNDS, Schema
@@ -14,6 +15,8 @@ from holdfast.agent.model.types import Type
 
 NOT_NULL: Schema = {"not": {"type": "null"}}
 DURATION = r"^(?:[0-9]+(?:[.][0-9]+)?(?:us|ms|s|m|h|d))+$"
+OF_PYTHON = re.compile(r"\(\?(?![:=!]|<[=!])|\\(?![\^$\\.*+?()\[\]{}|/\-dDwWsSbBnrtfvxu1-9]|$)|[*+?}]\+")
+"""What an expression of JavaScript, by which an editor matches texts, cannot have; such a pattern is left out."""
 REFERENCE: Schema = {
     "anyOf": [
         {"type": "string"},
@@ -49,7 +52,7 @@ def _number(type_: Type) -> Schema:
 
 
 def _text(type_: Type) -> Schema:
-    patterns = [{"pattern": f"^(?:{pattern})$"} for pattern in type_.patterns]
+    patterns = [{"pattern": f"^(?:{pattern})$"} for pattern in type_.patterns if not OF_PYTHON.search(pattern)]
     more = patterns[0] if len(patterns) == 1 else {"allOf": patterns} if patterns else {}
     return {"type": "string", **more, **_lengths(type_, "Length")}
 

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from holdfast.agent.idl.words import spelled
 from holdfast.agent.model.reading import value as checked
-from holdfast.agent.model.types import Type, members, union
+from holdfast.agent.model.types import Type, TypeWord, members, union
 from holdfast.resources.expressions import expression
 
-NUMBERS, LENGTHS = ("integer", "number"), ("text", "bytes", "list", "set", "mapping")
-FOR: Final[Mapping[str, tuple[str, ...]]] = {
+NUMBERS: Final[tuple[TypeWord, ...]] = ("integer", "number")
+LENGTHS: Final[tuple[TypeWord, ...]] = ("text", "bytes", "list", "set", "mapping")
+FOR: Final[Mapping[str, tuple[TypeWord, ...]]] = {
     "minimum": NUMBERS,
     "maximum": NUMBERS,
     "above": NUMBERS,
@@ -51,8 +53,8 @@ def restrict(type_: Type, limits: Mapping[str, Any]) -> Type:
         _demand_value(name, limit)
         for part in parts:
             if part.type not in (*FOR[name], "none"):
-                told = f"the restriction {name!r} is not for the type {part.type}"
-                raise LimitError(name, told, f"it is for {', '.join(FOR[name])}")
+                told = f"the restriction {name!r} is not for {spelled([part.type])}"
+                raise LimitError(name, told, f"it is for {spelled(FOR[name])}")
     return union(part if part.type == "none" else _restricted(part, limits) for part in parts)
 
 

@@ -12,22 +12,11 @@ from holdfast.agent.idl.limits import LimitError, restrict
 from holdfast.agent.idl.names import unknown
 from holdfast.agent.idl.report import Node, SourceReport
 from holdfast.agent.idl.scope import FoundName, SourceScope
-from holdfast.agent.model.types import ANY, BOOLEAN, INTEGER, NONE, NUMBER, TEXT, Type, union
+from holdfast.agent.idl.words import LEGAL, OF_IDL, PLAIN, spelled, types_of
+from holdfast.agent.model.types import ANY, NONE, Type, union
 
-PLAIN: Final[Mapping[str, Type]] = {
-    "bool": BOOLEAN,
-    "int": INTEGER,
-    "float": NUMBER,
-    "str": TEXT,
-    "bytes": Type("bytes"),
-}
-WORDS: Final[Mapping[str, Type]] = {
-    "DateTime": Type("moment"),
-    "Duration": Type("duration"),
-    "Path": Type("path"),
-    "Ip": Type("address"),
-    "Json": ANY,
-}
+PLAINLY, WORDS = types_of(PLAIN), types_of(OF_IDL)
+"""Name of Python, or after `idl.` -> its type."""
 INSTEAD: Final[Mapping[str, str]] = {
     "Any": "write `idl.Json`",
     "Dict": "write `dict[str, T]`",
@@ -47,10 +36,6 @@ INSTEAD: Final[Mapping[str, str]] = {
     "tuple": "write `list[T]`, or a struct",
 }
 """Name of a type of Python -> what the language has in its place."""
-LEGAL = (
-    "legal are bool, int, float, str, bytes, idl.DateTime, idl.Duration, idl.Path, idl.Ip, idl.Json, list[T], set[T], "
-    "dict[str, T], T | None, idl.Ref[Resource], Annotated[T, idl.limits(...)], structs, enumerations and aliases"
-)
 IN_SETS = (
     "boolean",
     "integer",
@@ -114,8 +99,8 @@ class TypeReader:
         return self._class(module, node, found, found.declared)
 
     def _plain(self, module: ModuleSyntax, node: ast.expr, name: str) -> Type:
-        if name in PLAIN:
-            return PLAIN[name]
+        if name in PLAINLY:
+            return PLAINLY[name]
         if name in module.imports:
             return ANY  # the import has been refused
         if name in ("list", "set", "dict"):
@@ -183,7 +168,7 @@ class TypeReader:
             return Type("list", items=items)
         if items.type not in IN_SETS and items != ANY:
             hint = "write `list[T]`; the order of a list counts"
-            self._refuse(module, inner, "idl-type", f"a set cannot contain values of the type {items.type}", hint)
+            self._refuse(module, inner, "idl-type", f"a set cannot contain {spelled([items.type])}", hint)
         return Type("set", items=items)
 
     def _mapping(self, module: ModuleSyntax, node: ast.expr, parts: list[ast.expr]) -> Type:
@@ -192,7 +177,9 @@ class TypeReader:
         keys, items = self.read(module, parts[0]), self.read(module, parts[1])
         if keys.type not in ("text", "choice") and keys != ANY:
             hint = "legal are str, an alias of it, and enumerations"
-            self._refuse(module, parts[0], "idl-type", f"the key of a mapping is text, not {keys.type}", hint)
+            self._refuse(
+                module, parts[0], "idl-type", f"the key of a mapping is text, not {spelled([keys.type])}", hint
+            )
         return Type("mapping", keys=keys, items=items)
 
     def _annotated(self, module: ModuleSyntax, node: ast.expr, parts: list[ast.expr]) -> Type:
@@ -254,7 +241,7 @@ class TypeReader:
         if len(others) == 1:
             return union([*others, *none])
         if wrong := [each for each in others if each.type != "record"]:
-            told = f"a union with {wrong[0].type} cannot tell its types apart"
+            told = f"a union with {spelled([wrong[0].type])} cannot tell its types apart"
             hint = "legal are `T | None` and unions of structs with tags: `class Tcp(idl.Struct, tag='tcp')`"
             return self._refuse(module, node, "idl-union", told, hint)
         self._tags(module, node, others)

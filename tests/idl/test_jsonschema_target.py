@@ -192,3 +192,20 @@ def test_a_schema_accepts_what_the_agent_accepts(type_):
             differing.append(value)
 
     assert [each for each in differing if type_.type != "bytes" or not isinstance(each, str)] == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "kept"),
+    [
+        (r"[a-z0-9-]+(?:\.[a-z\-]+)*", True),
+        (r"(?!x)\d{1,3}|\w\s\u00e9\n\\\\", True),
+        (r"(?i)[a-z]+", False),
+        (r"(?P<word>a)", False),
+        (r"\Aa\Z", False),
+        (r"a\@b", False),
+        (r"a++b", False),
+    ],
+)
+def test_a_pattern_that_only_python_has_is_left_out(pattern, kept):
+    """An editor would report the schema itself."""
+    assert ("pattern" in remote_schema(Type("text", patterns=(pattern,)))) == kept
