@@ -193,17 +193,27 @@ class ConfigurationCompiler:
         Raises `CompileError` with all problems.
         """
         self.load_kinds(settings.resources)
-        self.plugins = self._load_plugins(settings) if settings.plugins else {}
+        self.load_plugins(settings)
         if problems := list(_unknown_tools(settings.providers)):
             raise CompileError(problems)
 
-    def _load_plugins(self, settings: Settings) -> Mapping[str, DeclaredPlugin]:
-        """Return the plugins that the settings name. Raises `CompileError`."""
-        if self._plugin_loader is None:
-            from holdfast.agent.plugins.declared import PluginLoader  # noqa: PLC0415 - most settings name none
+    def load_all_kinds(self, settings: Settings) -> None:
+        """Load the operator's kinds and those of packages, but no secrets. Raises `CompileError` with all problems."""
+        self.load_kinds(settings.resources)
+        self.load_plugins(settings, schemas_only=True)
 
-            self._plugin_loader = PluginLoader()
-        return self._plugin_loader.load(settings.plugins)
+    def load_plugins(self, settings: Settings, *, schemas_only: bool = False) -> None:
+        """Load the plugins that the settings name, and declare their kinds. Raises `CompileError` with all problems."""
+        if not settings.plugins and not registry.remote():
+            self.plugins = {}
+            return
+        from holdfast.agent.plugins.declared import PluginLoader  # noqa: PLC0415 - most settings name none
+        from holdfast.agent.remote.declared import declare_kinds  # noqa: PLC0415 - the same
+
+        self._plugin_loader = self._plugin_loader or PluginLoader()
+        plugins = self._plugin_loader.load(settings.plugins, schemas_only=schemas_only)
+        declare_kinds(plugins)
+        self.plugins = plugins
 
     def load_kinds(self, directory: Path) -> None:
         """Load the operator's kinds that are new or changed. Raises `CompileError` with all problems."""

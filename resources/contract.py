@@ -71,6 +71,8 @@ class Resource(BaseModel):
     """Whether every user of this host could read what a successful run reports, so that viewers may see it."""
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "change", "remove")
     """All verbs of the effects that a run of the kind may report."""
+    deprecated: ClassVar[Mapping[str, str]] = {}
+    """Arguments that should no longer be used -> what to use instead; `""` is for the kind itself."""
     later: ClassVar[frozenset[str]] = frozenset()
     """Fields that were added to an action after its first version.
 
@@ -223,9 +225,9 @@ class Resource(BaseModel):
             return f"kind {self.kind} is not {other.kind}"
         if self is other or self.__dict__ == other.__dict__:
             return None
-        for name in type(self).model_fields:
+        for name, info in type(self).model_fields.items():
             if getattr(self, name) != getattr(other, name):
-                return f"{name} differs"
+                return f"{info.alias or name} differs"
         return None
 
     def contradicts(self, other: Resource) -> str | None:
@@ -237,9 +239,8 @@ class Resource(BaseModel):
         if type(self) is not type(other):
             return self.cmp(other)
         both = (self.model_fields_set & other.model_fields_set) - {"name"}
-        return next(
-            (f"{name} differs" for name in type(self).model_fields if name in both and self.differs(other, name)), None
-        )
+        fields = ((name, info.alias or name) for name, info in type(self).model_fields.items() if name in both)
+        return next((f"{argument} differs" for name, argument in fields if self.differs(other, name)), None)
 
     def concern(self, changes: Mapping[str, Any]) -> Concern:
         """Return the most serious concern of these changes."""
@@ -265,7 +266,7 @@ DECLARED: dict[str, type[Resource]] = {}
 def _register(kind: str, cls: type[Resource]) -> None:
     """Add a kind. Raises `DeclarationError` if the name is malformed or belongs to another class."""
     family, dot, function = kind.partition(".")
-    if not dot or not family.isidentifier() or not function.isidentifier():
+    if not dot or not all(word.isidentifier() for word in (*family.split("-"), function)):
         raise DeclarationError(f"cannot declare {kind!r}: a kind is named 'family.function'")
     known = DECLARED.get(kind)
     home = (KIND_MODULES.get(kind) if known is None else known.__module__) or cls.__module__

@@ -7,7 +7,7 @@ turns either of them into an `Outcome` and uses nothing else of the exception.
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -48,6 +48,27 @@ class Final(Permanent):
     The state is declared to fail, or its arguments are wrong for this host. Other errors may disappear: in noop, a
     probe may fail only because an earlier resource has not been created yet.
     """
+
+
+class WrongArguments(Final):
+    """Arguments of the state are wrong, as only the provider of its resource can tell.
+
+    `wrong`: where, as keys and positions that lead there, and why; empty: the arguments do not fit together.
+    """
+
+    def __init__(self, wrong: Sequence[tuple[tuple[str | int, ...], str]]) -> None:
+        self.wrong = tuple(wrong)
+        super().__init__(self.told(lambda _: ""))
+
+    def told(self, place: Callable[[tuple[str | int, ...]], str]) -> str:
+        """Return the message; `place` returns what to write behind each part, such as its line."""
+        parts = (f"{_written(path)}: {said}" if path else said for path, said in self.wrong)
+        return "; ".join(part + place(path) for part, (path, _) in zip(parts, self.wrong, strict=True))
+
+
+def _written(path: Sequence[str | int]) -> str:
+    """Return a path as `ingress[0].port`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
 
 
 class Temporary(HoldfastError):

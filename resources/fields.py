@@ -41,7 +41,7 @@ def secret_fields(model: type[BaseModel]) -> Iterator[str]:
     for name, info in model.model_fields.items():
         extra = info.json_schema_extra
         if isinstance(extra, dict) and extra.get("secret"):
-            yield name
+            yield info.alias or name
 
 
 @accepts(str, numbers=True, pattern=r"(0o)?[0-7]{1,5}|[ugoa].*")

@@ -59,6 +59,10 @@ class Receive(NamedTuple):
     """ID or name of the sender."""
     key: str
     """Key of one of the sender's values."""
+    steps: tuple[str | int, ...] = ()
+    """Of a reference: keys and positions that lead to it in the arguments; `argument` is then their text."""
+    kind: str = ""
+    """Of a reference: the kind that the sender must be of."""
 
 
 @accepts(dict[str, dict[str, str]], list[dict[str, dict[str, str]]])

@@ -16,6 +16,8 @@ _WANTED = {
     "model": "a mapping",
 }
 """First part of the name of a pydantic error -> what the value must be."""
+VIOLATION, VIOLATION_OF_TYPE = "violation", "violation_of_a_type"
+"""Errors of values that a schema validates: each has its own place, and all of them are reported."""
 
 
 def said(detail: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 A kind is found by its name `family.function`. `builtin` lists the built-in kinds and their modules; a module is
 imported when one of its kinds is first requested, so that a run loads only the kinds that it uses. Other kinds come
 from a `*.py` file in the operator's directory, or from an installed distribution: from the entry point of the group
-`holdfast.kinds` that has the name of the family.
+`holdfast.kinds` that has the name of the family. Remote kinds come from the schemas of packages (`agent/remote`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from holdfast.resources.errors import DeclarationError
 _asked: set[str] = set()
 """Families whose entry points have been loaded."""
 GROUP = "holdfast.kinds"
+REMOTE = "holdfast_plugins."
+"""Beginning of the modules that the classes of remote kinds name."""
 
 
 def find(kind: str) -> type[Resource] | None:
@@ -54,6 +56,16 @@ def families() -> list[str]:
 def kinds() -> Iterator[type[Resource]]:
     """Yield every kind, sorted by name, after loading all of them."""
     return filter(None, map(find, names()))
+
+
+def remote() -> list[str]:
+    """Return the names of the declared kinds that plugins provide, sorted."""
+    return sorted(kind for kind, cls in DECLARED.items() if cls.__module__.startswith(REMOTE))
+
+
+def forget(kind: str) -> None:
+    """Remove a remote kind. Resources of its class stay as they are."""
+    del DECLARED[kind]
 
 
 def _foreign_families() -> set[str]:

@@ -6,12 +6,16 @@ defines the methods.
 
 from __future__ import annotations
 
+import enum
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from holdfast.resources.context import Context, Services
 from holdfast.resources.dependencies import Dependency
+
+if TYPE_CHECKING:
+    from holdfast.resources.meta import Receive
 
 
 class Refreshable:
@@ -136,6 +140,28 @@ class Sendable:
 
 class Recvable:
     """Receives values for its arguments from other resources (`recv`); for all arguments except the name."""
+
+
+class Later(enum.Enum):
+    """The type of `LATER`."""
+
+    LATER = "received later"
+
+
+LATER: Final = Later.LATER
+"""In the place of an argument of a `Referring` kind that another resource sends."""
+
+
+class Referring(Recvable):
+    """Names other states in its arguments, and receives what identifies their things once these exist.
+
+    Its fields accept `LATER`.
+    """
+
+    @classmethod
+    @abstractmethod
+    def references(cls, arguments: Mapping[str, Any]) -> tuple[Receive, ...]:
+        """Return the states that valid arguments of a state file name. Pure and cheap."""
 
 
 class Member(NamedTuple):

@@ -120,6 +120,7 @@ CALLS = _of(
         "requisite-missing": "a requisite names a state that does not exist",
         "source-absent": "a source in the states directory does not exist",
         "source-syntax": "the template of a managed file cannot be parsed, or uses an unknown filter or test",
+        "reference-kind": "an argument refers to a state of another kind than it may",
         "unknown-argument": "a state has no argument of this name",
         "unknown-function": "a state has no function of this name",
         "unknown-state": "there is no state of this name",
@@ -139,6 +140,7 @@ NOTES = _of(
     {
         "argument-ignored": "an argument is accepted, and has no effect",
         "argument-reserved": "an argument has a name that means something else, and has no effect",
+        "deprecated": "a kind or an argument should no longer be used",
         "contradiction-possible": "two states declare one thing differently, one of them under a condition",
         "function-rest": "a function has a second dot, and the text after it has no effect",
         "provider-missing": "no provider of an interface that a state needs works on this host",

@@ -119,14 +119,14 @@ class ConfigurationSource(NamedTuple):
         words = {"id": self.id, "environment": self.environment}
         return {**{name: path and path.absolute() for name, path in paths.items()}, **words}
 
-    def kinds(self) -> Path:
-        """Return the directory of the operator's kinds. Raises `CompileError`.
+    def kinds(self) -> Settings:
+        """Return the settings that say which kinds there are. Raises `CompileError`.
 
         Without --config, settings that the user may not read are ignored.
         """
         from holdfast.agent.settings import load
 
-        return load(self.config, self.overrides, optional=self.config is None).resources
+        return load(self.config, self.overrides, optional=self.config is None)
 
     def settings(self) -> Settings:
         """Return the settings, overridden by the command line.

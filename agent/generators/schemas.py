@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from holdfast.agent.generators.json_types import DRAFT, Schema, definitions, object_schema
 from holdfast.agent.generators.states_schema import LINK, states_schema
 from holdfast.agent.model.build import build
+from holdfast.agent.model.package import Package
 from holdfast.agent.settings import Settings
 from holdfast.resources import registry
 from holdfast.states.view.match import MATCHERS
@@ -29,7 +30,14 @@ TARGET: Schema = {"type": "array", "items": {"anyOf": [NAMES, OPTIONS]}}
 
 def states() -> Schema:
     """Return the schema of state files, with the kinds that are registered."""
-    return states_schema(build(registry.kinds()))
+    own = (kind for kind in registry.kinds() if not kind.__module__.startswith(registry.REMOTE))
+    return states_schema(build(own), _packages() if registry.remote() else ())
+
+
+def _packages() -> list[Package]:
+    from holdfast.agent.remote.described import packages  # noqa: PLC0415 - most settings name no plugins
+
+    return packages()
 
 
 def pillar() -> Schema:

@@ -35,6 +35,7 @@ from holdfast.resources.interfaces.arguments import is_secret
 from holdfast.resources.interfaces.results import SECRET
 from holdfast.resources.interfaces.signatures import parameters
 from holdfast.resources.meta import Meta
+from holdfast.resources.registry import REMOTE
 from holdfast.states.requisite_kinds import TABLE, RequisiteKind
 
 GATES = {
@@ -61,6 +62,8 @@ def build(
 class _ModelBuilder:
     def __init__(self) -> None:
         self.types = AnnotationReader()
+        self.remote: dict[str, Record] = {}
+        """Records of packages."""
 
     def model(
         self, kinds: Iterable[type[Resource]], names: Iterable[str], settings: type[BaseModel] | None
@@ -81,7 +84,7 @@ class _ModelBuilder:
             for name in sorted(missing):
                 cls = self.types.records[name]
                 found[name] = Record(name, docs_of(cls), self.fields(cls))
-        return dict(sorted(found.items()))
+        return dict(sorted({**found, **self.remote}.items()))
 
     def fields(self, model: type[BaseModel]) -> tuple[Field, ...]:
         """Return the fields of a class of pydantic, by the names that users write."""
@@ -106,6 +109,8 @@ class _ModelBuilder:
     # -- kinds -------------------------------------------------------------------------------------------------
 
     def kind(self, cls: type[Resource]) -> KindModel:
+        if cls.__module__.startswith(REMOTE):
+            return self.remote_kind(cls)
         return KindModel(
             name=cls.kind,
             docs=docs_of(cls),
@@ -125,6 +130,13 @@ class _ModelBuilder:
             automatic_edges=issubclass(cls, traits.Edgeable),
             composite=issubclass(cls, Composite),
         )
+
+    def remote_kind(self, cls: Any) -> KindModel:
+        from holdfast.agent.remote.described import described  # noqa: PLC0415 - most models have no remote kinds
+
+        made, records = described(cls)
+        self.remote.update(records)
+        return made
 
     # -- interfaces --------------------------------------------------------------------------------------------
 

@@ -6,8 +6,7 @@ Everything is read when the configuration is loaded, so that mistakes are report
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from holdfast.agent.plugins.masking import texts_of
 from holdfast.agent.plugins.payloads import InvalidPayload, Payloads
 from holdfast.agent.plugins.plugin_settings import FILE, PluginConfig, PluginSettings
 from holdfast.agent.plugins.schema import Schema
+from holdfast.agent.plugins.values import steps
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
 from holdfast.states.errors import CompileError, Problem
@@ -25,7 +25,6 @@ LARGEST = 64 << 20
 """Most bytes of a schema.json."""
 LONGEST = 1 << 20
 """Most bytes of a file with a secret."""
-STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
 @dataclass(frozen=True)
@@ -51,13 +50,16 @@ class PluginLoader:
         self._schemas: dict[Path, tuple[str, Schema]] = {}
         """File -> digest of its content, and its schema."""
 
-    def load(self, plugins: Mapping[str, PluginSettings]) -> dict[str, DeclaredPlugin]:
-        """Return the plugins by the names of their packages. Raises `CompileError` with all problems."""
+    def load(self, plugins: Mapping[str, PluginSettings], *, schemas_only: bool = False) -> dict[str, DeclaredPlugin]:
+        """Return the plugins by the names of their packages; with `schemas_only`, without their configurations.
+
+        Raises `CompileError` with all problems.
+        """
         found: dict[str, DeclaredPlugin] = {}
         problems: list[Problem] = []
         for name, settings in plugins.items():
             try:
-                found[name] = self._loaded(name, settings)
+                found[name] = self._loaded(name, settings, schemas_only)
             except CompileError as error:
                 problems += error.problems
         if problems:
@@ -65,9 +67,9 @@ class PluginLoader:
         self._schemas = {path: each for path, each in self._schemas.items() if path in _paths(plugins)}
         return found
 
-    def _loaded(self, name: str, settings: PluginSettings) -> DeclaredPlugin:
+    def _loaded(self, name: str, settings: PluginSettings, schema_only: bool) -> DeclaredPlugin:
         digest, schema = self._schema(name, settings)
-        if settings.address is not None:
+        if settings.address is not None or schema_only:
             return DeclaredPlugin(name, settings, schema, digest, b"", ())
         given = _given(settings)
         data, problems = _with_secrets(schema.config, given)
@@ -105,6 +107,11 @@ def _paths(plugins: Mapping[str, PluginSettings]) -> set[Path]:
     return {each.schema for each in plugins.values()}
 
 
+def problem(plugin: DeclaredPlugin, path: Sequence[str], message: str, hint: str = "") -> Problem:
+    """Return a problem of a setting of a plugin."""
+    return _given(plugin.settings).problem(path, message, hint)
+
+
 def _given(settings: PluginSettings) -> PluginConfig:
     return settings.config if isinstance(settings.config, PluginConfig) else PluginConfig(settings.config)
 
@@ -139,10 +146,10 @@ def _read_secret(path: Any) -> str:
 def _violations(given: PluginConfig, error: InvalidPayload) -> Iterator[Problem]:
     """Yield a problem for each violation, at its line."""
     for each in error.violations:
-        steps = [int(number) if number else name for number, name in STEP.findall(each.path)]
-        if steps and steps[0] not in given and f"{steps[0]}{FILE}" in given:
-            steps = [f"{steps[0]}{FILE}"]
-        yield given.problem(("config", *steps), each.message)
+        path = steps(each.path)
+        if path and path[0] not in given and f"{path[0]}{FILE}" in given:
+            path = (f"{path[0]}{FILE}",)
+        yield given.problem(("config", *path), each.message)
 
 
 def _said(error: Exception) -> str:

@@ -4,6 +4,8 @@ State files and the wire have the same forms, with these exceptions. On the wire
 texts of digits (JSON has no exact ones in all languages), and a value of the type `any` is within an object, such as
 `{"$json": 5}`. Two objects stand for other values: `{"$unknown": true}` and `{"$secret": ...}`. A key of a mapping that
 begins with `$` has another `$` before it.
+
+In state files alone, a reference may be `{ref: STATE}`: the identifier is known once that state has run.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from holdfast.agent.model.model import ABSENT, Field, KindModel, Record, Rule
 from holdfast.agent.model.types import Type
@@ -20,11 +22,24 @@ from holdfast.agent.plugins.restrictions import broken, restriction
 from holdfast.agent.plugins.schema import Schema, inputs, outputs, remote_of
 from holdfast.agent.plugins.values import CODES, TEXT_FORMS, UNKNOWN, Secret, Violation, parse_duration, revealed
 from holdfast.resources.spelling import nearest
+from holdfast.resources.traits import LATER
 
 LARGEST = 2**63
 """Integers have 64 bits."""
 INVALID = object()
 """Stands for a value that breaks a rule, which has been recorded."""
+REF = "ref"
+"""Only key of a mapping that names a state in place of an identifier."""
+
+
+class StateReference(NamedTuple):
+    """A state that a value names in place of the identifier of its resource."""
+
+    path: str
+    target: str
+    """Token of the resource."""
+    state: str
+    """ID or name of the state."""
 
 
 class Decoder:
@@ -36,6 +51,8 @@ class Decoder:
         self.defaults = defaults
         """Whether fields that are not given get their default."""
         self.violations: list[Violation] = []
+        self.references: list[StateReference] = []
+        """The states that the data name."""
         self.refused: dict[str, str] = {}
         """Key of a field that exists, but is no argument -> its name."""
 
@@ -79,13 +96,17 @@ class Decoder:
         self._violate("unexpected", _at(path, key), f"there is no field {key!r}{hint}")
 
     def _field(self, field: Field, item: Any, path: str, values: dict[str, Any]) -> None:
+        values[field.name] = self.field(field, item, path)
+
+    def field(self, field: Field, item: Any, path: str) -> Any:
+        """Return the value of a field; `INVALID` after recording why it has none."""
         before = len(self.violations)
         value = self.value(field.type, item, path)
         if field.secret:
             self._hide(before)
             if value is not INVALID and value is not UNKNOWN and value is not None:
                 value = Secret(revealed(value))
-        values[field.name] = value
+        return value
 
     def _not_given(self, field: Field, path: str, values: dict[str, Any]) -> None:
         if field.required:
@@ -95,6 +116,8 @@ class Decoder:
 
     def value(self, type_: Type, data: Any, path: str) -> Any:
         """Return the value of a type; `INVALID` after recording why it has none."""
+        if data is LATER:
+            return UNKNOWN
         if self.wire and isinstance(data, Mapping) and len(data) == 1:
             if data.get("$unknown") is True:
                 return UNKNOWN
@@ -104,7 +127,7 @@ class Decoder:
                 self._hide(before)
                 return inner if inner is INVALID else Secret(inner)
         value = self.FORMS[type_.type](self, type_, data, path)
-        if value is INVALID or not (told := restriction(type_, value)):
+        if value is INVALID or value is UNKNOWN or not (told := restriction(type_, value)):
             return value
         return self._violate(told[0], path, told[1])
 
@@ -150,6 +173,14 @@ class Decoder:
 
     def _text(self, _: Type, data: Any, path: str) -> Any:
         return data if isinstance(data, str) else self._violate("type", path, f"it must be text, not {_word(data)}")
+
+    def _reference(self, type_: Type, data: Any, path: str) -> Any:
+        if self.wire or not isinstance(data, Mapping):
+            return self._text(type_, data, path)
+        if set(data) != {REF} or not isinstance(data[REF], str):
+            return self._violate("type", path, "it must be an identifier, or a state: `{ref: ID}`")
+        self.references.append(StateReference(path, type_.target, data[REF]))
+        return UNKNOWN
 
     def _written(self, type_: Type, data: Any, path: str) -> Any:
         form = TEXT_FORMS[type_.type]
@@ -227,6 +258,7 @@ class Decoder:
         for each in others:
             trial = Decoder(self.schema, wire=self.wire, defaults=self.defaults)
             if (value := trial.value(each, data, path)) is not INVALID and not trial.violations:
+                self.references += trial.references
                 return value
         return self._violate("type", path, f"no type of the union accepts {_word(data)}")
 
@@ -237,7 +269,7 @@ class Decoder:
         "integer": _integer,
         "number": _number,
         "text": _text,
-        "reference": _text,
+        "reference": _reference,
         "choice": _choice,
         "list": _list,
         "set": _set,

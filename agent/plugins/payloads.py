@@ -18,7 +18,8 @@ class InvalidPayload(Exception):
     """A payload breaks rules of the schema."""
 
     def __init__(self, violations: Sequence[Violation]) -> None:
-        super().__init__("; ".join(f"{each.path}: {each.message}" for each in violations))
+        told = (f"{each.path}: {each.message}" if each.path else each.message for each in violations)
+        super().__init__("; ".join(told))
         self.violations = violations
 
 

@@ -137,6 +137,14 @@ TEXT_FORMS: Mapping[str, TextForm] = {
 """Word of a type whose values are written as text -> its form."""
 
 
+STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+
+
+def steps(path: str) -> tuple[str | int, ...]:
+    """Return the steps of a path: those of `ingress[0].from_port` are `ingress`, 0 and `from_port`."""
+    return tuple(int(number) if number else name for number, name in STEP.findall(path))
+
+
 class Violation(NamedTuple):
     """One rule of the schema that a value breaks. Both sides find the same violations in the same order."""
 

@@ -29,5 +29,5 @@ def doc(kind: str | None, source: ConfigurationSource, form: str) -> None:
     from holdfast.agent.cli import kinds_reference
     from holdfast.agent.configuration import ConfigurationCompiler
 
-    ConfigurationCompiler().load_kinds(source.kinds())
+    ConfigurationCompiler().load_all_kinds(source.kinds())
     kinds_reference.show(kind, form)

@@ -23,5 +23,5 @@ def schema(files: str, source: ConfigurationSource) -> None:
     from holdfast.agent.generators.schemas import SCHEMAS
 
     if files == "states":
-        ConfigurationCompiler().load_kinds(source.kinds())
+        ConfigurationCompiler().load_all_kinds(source.kinds())
     print_json(SCHEMAS[files]())

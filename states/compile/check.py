@@ -15,17 +15,17 @@ from holdfast.resources import registry
 from holdfast.resources.contract import Resource, Uid, compact
 from holdfast.resources.errors import RAISED
 from holdfast.resources.fields import secret_fields
-from holdfast.resources.meta import META_FIELDS, WITHOUT_EFFECT, Meta
-from holdfast.resources.refusals import said
-from holdfast.resources.traits import Edgeable, FromSources, UsedSource
+from holdfast.resources.meta import META_FIELDS, WITHOUT_EFFECT, Meta, Receive
+from holdfast.resources.refusals import VIOLATION, VIOLATION_OF_TYPE, said
+from holdfast.resources.traits import LATER, Edgeable, FromSources, Referring, UsedSource
 from holdfast.states.compile.guard_calls import wrong_calls
 from holdfast.states.compile.low import CONTROL, Chunk, Verdict
-from holdfast.states.declare.high import shown
+from holdfast.states.declare.high import Target, shown
 from holdfast.states.declare.salt_hints import meant_argument, meant_function, no_such_family
 from holdfast.states.declare.typo_hints import BOOLEAN
 from holdfast.states.errors import Problem
 from holdfast.states.parse.marks import Spot, descend, unmarked
-from holdfast.states.requisite_kinds import TABLE
+from holdfast.states.requisite_kinds import RECV, TABLE
 from holdfast.states.source.extensions import instead
 from holdfast.states.source.files import Tree
 
@@ -46,6 +46,10 @@ _SPELLED_ALONE = frozenset({str, bool, type(None)})
 """Types of values that contain no number."""
 TEXTUAL = frozenset({"string_type", "literal_error", "value_error", "assertion_error"})
 """Errors of pydantic for a boolean that may have been meant as text."""
+
+
+WRONG_VALUES = frozenset({"value_error", "assertion_error", "literal_error", VIOLATION})
+"""Errors of pydantic for values of the right type."""
 
 
 class Shape(NamedTuple):
@@ -124,9 +128,21 @@ class Checker:
                     arguments[key] = value
                 else:
                     self.warnings.append(warning)
+        self.warnings += _deprecations(chunk, shape)
+        checked: Meta | None = self._validate(Meta, meta, chunk, shape) if meta else _NO_META
+        checked = None if self._wrong_calls(meta, chunk) else checked
+        if checked is not None and issubclass(shape.cls, Referring):
+            return self._referring(shape.cls, arguments, checked, chunk, shape)
+        return self._validate(shape.cls, arguments, chunk, shape), checked
+
+    def _referring(
+        self, cls: type[Referring], arguments: dict[str, Any], meta: Meta, chunk: Chunk, shape: Shape
+    ) -> tuple[Resource | None, Meta]:
+        """Convert the arguments of a kind that refers to other states, which become targets of the chunk."""
+        received = dict.fromkeys((each.argument for each in meta.recv if each.argument in shape.fields), LATER)
+        arguments = {**received, **arguments}
         resource = self._validate(shape.cls, arguments, chunk, shape)
-        checked = self._validate(Meta, meta, chunk, shape) if meta else _NO_META
-        return resource, None if self._wrong_calls(meta, chunk) else checked
+        return resource, meta if resource is None else _with_references(chunk, meta, cls.references(arguments))
 
     def _wrong_calls(self, meta: Mapping[str, Any], chunk: Chunk) -> bool:
         """Report calls in guards that guards cannot make; return whether there are any."""
@@ -174,7 +190,7 @@ class Checker:
         if kind in self._broken:
             return
         family, _, function = kind.partition(".")
-        functions = registry.functions(family) if family.isidentifier() else []
+        functions = registry.functions(family)
         if functions:
             near = meant_function(function, family, functions)
             known = (
@@ -257,12 +273,33 @@ def _problems(error: ValidationError, chunk: Chunk, shape: Shape, *, alone: bool
     """Yield one problem for each invalid argument; with `alone`, no problems of several arguments together."""
     found: dict[tuple[object, ...], list[dict[str, Any]]] = {}
     for detail in error.errors(include_url=False, include_input=False, include_context=False):
-        found.setdefault(detail["loc"][:1], []).append(dict(detail))
+        alike: tuple[object, ...] = detail["loc"][:1]
+        if detail["type"] in (VIOLATION, VIOLATION_OF_TYPE):
+            alike = (*alike, len(found))
+        found.setdefault(alike, []).append(dict(detail))
     if (name := chunk.items.get("name")) and not isinstance(name.value, str) and not name.document.lenient:
         found.pop(("name",), None)  # the name is not text, which was reported before; this is the ID in its place
     for path, details in found.items():
         if path or not alone:
             yield _problem(path, details, chunk, shape)
+
+
+def _with_references(chunk: Chunk, meta: Meta, references: tuple[Receive, ...]) -> Meta:
+    """Return the meta parameters with the states that the arguments name; these states become targets of the chunk."""
+    own = chunk.requisites.get(RECV, ())[: len(meta.recv)]
+    named = tuple(Target(each.type, each.sender, each.argument, spot_of(chunk, each.steps)) for each in references)
+    rest = {kind: targets for kind, targets in chunk.requisites.items() if kind != RECV}
+    chunk.requisites = {**rest, RECV: own + named} if own + named else rest
+    return meta.model_copy(update={RECV: meta.recv + references}) if references else meta
+
+
+def _deprecations(chunk: Chunk, shape: Shape) -> Iterator[Problem]:
+    """Yield a warning for each deprecated argument that a state gives, and for a deprecated kind."""
+    for name, better in shape.cls.deprecated.items():
+        if not name or name in chunk.low:
+            what = f"the argument {name!r} of {shape.cls.kind}" if name else f"the kind {shape.cls.kind}"
+            spot = spot_of(chunk, (name,)) if name else chunk.spot
+            yield spot.problem("deprecated", f"{chunk.identity}: {what} is deprecated", better)._replace(text="")
 
 
 def _odd_guard(key: str, value: Any, chunk: Chunk) -> Problem | None:
@@ -306,7 +343,7 @@ def _invalid_value(name: str, details: list[dict[str, Any]], chunk: Chunk, shape
     why = "; or ".join(dict.fromkeys(said(detail) for detail in details))
     several = isinstance(chunk.low.get(name), (list, Mapping))  # the model may have put a single value into a list
     inner = ".".join(str(step) for step in first["loc"]) if several and len(details) == 1 else name
-    code = "argument-value" if first["type"] in ("value_error", "assertion_error", "literal_error") else "argument-type"
+    code = "argument-value" if first["type"] in WRONG_VALUES else "argument-type"
     value = _at(chunk.low, first["loc"])
     text = isinstance(value, bool) and any(detail["type"] in TEXTUAL for detail in details)
     made = (

@@ -120,7 +120,7 @@ class Chunk:
 @cache
 def _takes_order(kind: type[Resource]) -> bool:
     """Return whether `order` is an argument of the kind itself."""
-    return "order" in kind.model_fields
+    return any("order" in (name, info.alias) for name, info in kind.model_fields.items())
 
 
 class Room:

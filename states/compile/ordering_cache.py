@@ -8,15 +8,19 @@ recognises unchanged calls by identity.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
-from holdfast.resources.traits import Refreshable
+from holdfast.resources.traits import Referring, Refreshable
+from holdfast.states.compile.check import spot_of
 from holdfast.states.compile.low import Chunk
 from holdfast.states.compile.order import Plan
 from holdfast.states.compile.requisites import ResolvedTarget, Resolver
 from holdfast.states.data import Call, Low
 from holdfast.states.declare.load import Loaded
 from holdfast.states.errors import Problem
+from holdfast.states.requisite_kinds import RECV
 
 Requisites = Mapping[str, tuple[int, ...]]
 """Kind -> positions in the order of execution."""
@@ -41,6 +45,8 @@ class OrderingCache:
         same = not self.warnings and (self._included, self._disabled) == (included, disabled)
         if not same or self._refreshes != [_refreshes(chunk) for chunk in chunks]:
             return False
+        if self._senders != [chunk.requisites.get(RECV) for chunk in chunks]:
+            return False
         before = zip(self._chunks, self._lows, strict=True)
         if not all(
             (new is old and new.low is low) or _alike(new, old, low)
@@ -58,6 +64,7 @@ class OrderingCache:
         self._chunks = chunks
         self._lows = [chunk.low for chunk in chunks]
         self._refreshes = [_refreshes(chunk) for chunk in chunks]
+        self._senders = [chunk.requisites.get(RECV) for chunk in chunks]
 
     def of(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Return the chunks in order of execution."""
@@ -82,9 +89,9 @@ def _call(chunk: Chunk, position: int, requisites: Requisites, moved: str) -> Ca
     """Return the call of a chunk. Raises `ValueError` if the chunk is invalid."""
     if chunk.checked is None:
         raise ValueError(f"{chunk.identity} is invalid, so it has no call")
-    return Call(
-        position, chunk.identity, chunk.low, chunk.spot, chunk.checked.resource, chunk.checked.meta, requisites, moved
-    )
+    verdict = chunk.checked
+    call = Call(position, chunk.identity, chunk.low, chunk.spot, verdict.resource, verdict.meta, requisites, moved)
+    return replace(call, place=partial(spot_of, chunk)) if isinstance(verdict.resource, Referring) else call
 
 
 def _refreshes(chunk: Chunk) -> bool:

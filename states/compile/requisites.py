@@ -13,7 +13,7 @@ from holdfast.states.declare.high import Target
 from holdfast.states.declare.load import Loaded
 from holdfast.states.declare.salt_hints import no_such_type
 from holdfast.states.errors import Location, Problem
-from holdfast.states.requisite_kinds import KINDS, RELATIONS
+from holdfast.states.requisite_kinds import KINDS, RECV, RELATIONS
 
 WITHOUT_REFRESH = tuple(
     sorted(RELATIONS, key=lambda name: RELATIONS.index(KINDS[name].effective(refreshable=False) or name))
@@ -137,7 +137,8 @@ class Resolver:
             self._hints[key] = self._hint(*key)
         itself = self._hints[key] in (MEANT.format(chunk.low["__id__"]), MEANT.format(chunk.low["name"]))
         hint = ELSEWHERE if itself else self._hints[key]
-        problem = target.spot.problem("requisite-missing", f"{kind} of {chunk.declared} names {what}", hint)
+        source = repr(target.raw) if kind == RECV and target.raw else kind  # the argument of a reference
+        problem = target.spot.problem("requisite-missing", f"{source} of {chunk.declared} names {what}", hint)
         if (problem.location, problem.message) not in self._reported:
             self._reported.add((problem.location, problem.message))
             self.problems.append(problem)

@@ -65,14 +65,24 @@ def _wrong(chunk: Chunk, wanted: Receive, target: Target, found: list[Chunk]) ->
     """Return the problems of one received argument, except for senders that do not exist or are invalid."""
     if chunk.checked is None or not found:
         return None
-    if problem := _not_taken(type(chunk.checked.resource), wanted, target):
+    if not wanted.kind and (problem := _not_taken(type(chunk.checked.resource), wanted, target)):
         return problem
     if len(found) > 1:
         names = " and ".join(other.identity for other in found[:2])
         return target.spot.problem(
             "recv-sender", f"{wanted.argument!r} would receive from {len(found)} states, {names}", "name one of them"
         )
+    if wanted.kind:
+        return _not_meant(chunk, wanted, target, found[0])
     return None if found[0].checked is None else _not_sent(chunk, wanted, target, found[0], found[0].checked.resource)
+
+
+def _not_meant(chunk: Chunk, wanted: Receive, target: Target, found: Chunk) -> Problem | None:
+    """Return the problem of a reference to a state of another kind."""
+    if f"{found.low['state']}.{found.low['fun']}" == wanted.kind:
+        return None
+    text = f"{wanted.argument!r} of {chunk.identity} must refer to a {wanted.kind}, not to {found.identity}"
+    return target.spot.problem("reference-kind", text)
 
 
 def _not_taken(cls: type[Resource], wanted: Receive, target: Target) -> Problem | None:

@@ -20,7 +20,16 @@ from holdfast.agent.engine.model.events import NO_CHANGES, Cause, Notice, Outcom
 from holdfast.agent.engine.model.failure import Failure, describe_os_error
 from holdfast.resources.context import Assignment, Context, Received, Report, announces
 from holdfast.resources.effects import Effect
-from holdfast.resources.errors import RAISED, TRANSIENT, Final, HoldfastError, Overdue, Permanent, Temporary
+from holdfast.resources.errors import (
+    RAISED,
+    TRANSIENT,
+    Final,
+    HoldfastError,
+    Overdue,
+    Permanent,
+    Temporary,
+    WrongArguments,
+)
 from holdfast.resources.meta import Meta
 from holdfast.resources.replaced import ReplacedFile
 from holdfast.resources.secrets import MASK
@@ -254,12 +263,20 @@ def _without_secrets(job: Job, result: bool | None, comment: str | None) -> Repo
     return Report(changes, text, diff, effect and Effect(effect.verbs, *job.ctx.redacted(effect[1:])))
 
 
+def _said(call: Call, error: HoldfastError) -> str:
+    """Return the text of an error, with the lines of the arguments that it refuses."""
+    find = call.place
+    if find is None or not isinstance(error, WrongArguments):
+        return str(error)
+    return error.told(lambda path: f" ({find(path).location})")
+
+
 def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> Outcome:
     """Return the outcome of an error.
 
     In noop, a check may fail only because upstream changes were not made; the outcome is unknown then.
     """
-    why = describe_os_error(error) if isinstance(error, OSError) else str(error)
+    why = describe_os_error(error) if isinstance(error, OSError) else _said(job.call, error)
     if isinstance(error, Temporary):
         # A command that timed out is run again only by `retry`.
         command = isinstance(error, Overdue) and kinds.action(job.call.resource)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -141,8 +141,10 @@ def applied(call: Call, values: Values) -> Call:
     cls = type(call.resource)
     known = set(names(cls))
     arguments = {key: value for key, value in call.low.items() if key in known}
+    for wanted in (each for each in call.meta.recv if each.argument in values):
+        _put(arguments, wanted.steps or (wanted.argument,), values[wanted.argument].value)
     try:
-        resource = kinds.declare(cls, {**arguments, **{argument: got.value for argument, got in values.items()}})
+        resource = kinds.declare(cls, arguments)
     except ValidationError as error:
         wrong = error.errors(include_input=False, include_url=False, include_context=False)[0]
         where = wrong["loc"][0] if wrong["loc"] else "arguments"
@@ -153,6 +155,14 @@ def applied(call: Call, values: Values) -> Call:
         )
         raise ValueError(f"cannot use the value received as {where}: {why}") from None
     return replace(call, resource=resource)
+
+
+def _put(data: Any, steps: Sequence[str | int], value: Any) -> None:
+    """Put a value into arguments; what leads there is copied, as low data never change."""
+    for step in steps[:-1]:
+        data[step] = data[step].copy()
+        data = data[step]
+    data[steps[-1]] = value
 
 
 def _secret(vertex: Vertex) -> bool:

@@ -1,0 +1,215 @@
+"""The calls of one run of a remote resource to its plugin, with answers checked and failures as exceptions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from holdfast.agent.plugins.differences import Difference
+from holdfast.agent.plugins.masking import redactor_of, texts_of
+from holdfast.agent.plugins.messages import message
+from holdfast.agent.plugins.payloads import InvalidPayload
+from holdfast.agent.plugins.values import steps
+from holdfast.agent.remote.kind import RemoteKind, without_secrets
+from holdfast.resources.errors import HoldfastError, Permanent, Temporary, WrongArguments
+from holdfast.resources.plugin import Plugin, RemoteRecord
+
+CHANGE = 600.0
+"""Seconds within which a provider must create, update or delete a resource."""
+ANSWER = 10.0
+"""Seconds that the answer may take in addition."""
+PATIENCE = 2.0
+"""Seconds for which a cancelled run still waits for the answer to a change, so that its result is remembered."""
+
+
+class Conflicting(Temporary):
+    """The resource has changed since it was read."""
+
+
+class Present(NamedTuple):
+    """A resource that exists, as it was read or changed."""
+
+    id: str
+    state: dict[str, Any]
+    revision: str = ""
+    differs: tuple[str, ...] = ()
+    """Write-only fields of which the provider says that they differ."""
+
+
+class HalfMade(HoldfastError):
+    """A resource was created, but not finished. `state` is empty if the provider could not tell it."""
+
+    def __init__(self, id_: str, state: dict[str, Any], revision: str, failure: HoldfastError) -> None:
+        super().__init__(str(failure))
+        self.id, self.state, self.revision, self.failure = id_, state, revision, failure
+
+
+class RemoteCalls:
+    """RemoteCalls a plugin about one resource. `inputs` are its arguments; secrets among them appear in no error."""
+
+    def __init__(self, kind: RemoteKind, plugin: Plugin, identity: str, inputs: Mapping[str, Any]) -> None:
+        self.kind, self.plugin, self.identity = kind, plugin, identity
+        self.inputs = inputs
+        self.cancelled: asyncio.CancelledError | None = None
+        """The cancellation of the run that came while a change was made; to be raised once that is remembered."""
+
+    def _subject(self, id_: str = "", version: int | None = None) -> Any:
+        version = self.kind.remote.version if version is None else version
+        return message["Subject"](token=self.kind.token, id=id_, version=version, trace=self.identity)
+
+    def packed(self) -> bytes:
+        """Return the inputs as on the wire."""
+        return self.kind.payloads.pack_inputs(self.kind.model, self.inputs)
+
+    async def read(self, id_: str) -> Present | None:
+        """Return the resource as it is; None if it does not exist."""
+        item = message["ReadItem"](subject=self._subject(id_), inputs=self.packed())
+        answer = await self.plugin.read(item)
+        self._refuse("Read", answer)
+        if not answer.exists:
+            return None
+        return Present(
+            self._id("Read", answer), self._state("Read", answer.state), answer.revision, tuple(answer.differs)
+        )
+
+    async def check(self) -> dict[str, Any]:
+        """Return the inputs as the provider completes them. Raises `WrongArguments` for those that it refuses."""
+        given = self.packed()
+        if (made := self.kind.checked.get(given)) is None:
+            answer = await self._call("Check", "CheckRequest", inputs=given)
+            made = answer.inputs
+            self._inputs(made)
+            self.kind.accepted(given, made)
+        self.inputs = self._inputs(made)
+        return dict(self.inputs)
+
+    async def diff(self, seen: Present, differs: Collection[str]) -> tuple[list[Difference], bool]:
+        """Return what an update would change, and whether a replacement deletes before it creates."""
+        state = self.kind.payloads.pack_state(self.kind.model, seen.state)
+        answer = await self._call(
+            "Diff", "DiffRequest", seen.id, state=state, inputs=self.packed(), differs=sorted(differs)
+        )
+        found: list[Difference] = [Difference(each.path, each.kind, each.replaces) for each in answer.differences]
+        if unknown := [each.path for each in found if each.path not in self.kind.inputs]:
+            raise self.defect("Diff", f"it names {unknown[0]!r}, which is no argument")
+        return found, answer.delete_first
+
+    async def create(self, *, dry_run: bool) -> Present | None:
+        """Create the resource. A dry run only asks whether the request is valid."""
+        return await self._change("Create", "", dry_run, inputs=self.packed())
+
+    async def update(self, seen: Present, *, dry_run: bool) -> Present | None:
+        """Update the resource, likewise."""
+        state = self.kind.payloads.pack_state(self.kind.model, seen.state)
+        more = {"state": state, "inputs": self.packed(), "expected_revision": seen.revision}
+        return await self._change("Update", seen.id, dry_run, **more)
+
+    async def delete(self, seen: Present, *, dry_run: bool) -> None:
+        """Delete the resource, likewise."""
+        state = self.kind.payloads.pack_state(self.kind.model, seen.state)
+        more = {"state": state, "expected_revision": seen.revision}
+        await self._call("Delete", "DeleteRequest", seen.id, changes=True, dry_run=dry_run, **more)
+
+    async def upgraded(self, record: RemoteRecord) -> RemoteRecord:
+        """Return a record whose state has the form of the present version; without a state if nothing can tell it."""
+        version = self.kind.remote.version
+        if not record.state or record.version > version:
+            return record._replace(state=b"", version=version)
+        subject = self._subject(record.id, record.version)
+        request = message["UpgradeStateRequest"](subject=subject, state=record.state)
+        answer = await self.plugin.call("UpgradeState", request)
+        if answer.failure.code == "unsupported":
+            return record._replace(state=b"", version=version)
+        self._refuse("UpgradeState", answer)
+        state = without_secrets(self._state("UpgradeState", answer.state))
+        return record._replace(state=self.kind.payloads.pack_state(self.kind.model, state), version=version)
+
+    async def _change(self, method: str, id_: str, dry_run: bool, **members: Any) -> Present | None:
+        answer = await self._call(method, f"{method}Request", id_, changes=True, dry_run=dry_run, **members)
+        if dry_run:
+            return None
+        return Present(self._id(method, answer), self._state(method, answer.state), answer.revision)
+
+    async def _call(self, method: str, name: str, id_: str = "", *, changes: bool = False, **members: Any) -> Any:
+        """Return the answer to a call. Raises what its violations and its failure stand for."""
+        if changes:
+            request = message[name](subject=self._subject(id_), timeout_ms=int(CHANGE * 1000), **members)
+            answer = await self._patiently(method, request)
+        else:
+            answer = await self.plugin.call(method, message[name](subject=self._subject(id_), **members))
+        self._refuse(method, answer)
+        return answer
+
+    async def _patiently(self, method: str, request: Any) -> Any:
+        """Return the answer to a change. If the run is cancelled meanwhile, an answer that comes soon still counts."""
+        call = asyncio.ensure_future(self.plugin.call(method, request, CHANGE + ANSWER))
+        try:
+            return await asyncio.shield(call)
+        except asyncio.CancelledError as error:
+            await asyncio.wait([call], timeout=PATIENCE)
+            if not call.done() or call.cancelled() or call.exception() is not None:
+                call.cancel()
+                raise
+            self.cancelled = error
+            return call.result()
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def _refuse(self, method: str, answer: Any) -> None:
+        """Raise the exception for an answer that says that the call has failed."""
+        if violations := getattr(answer, "violations", ()):
+            raise WrongArguments([(steps(each.path), self._masked(each.message)) for each in violations])
+        if not answer.failure.code:
+            return
+        failure = self._failure(method, answer.failure.code, self._masked(answer.failure.message))
+        if getattr(answer, "partial", False) and answer.id:
+            raise HalfMade(answer.id, self._partial_state(answer.state), answer.revision, failure)
+        raise failure
+
+    def _failure(self, method: str, code: str, said: str) -> HoldfastError:
+        """Return the exception for a failure of the provider."""
+        match code:
+            case "retry":
+                return Temporary(said)
+            case "conflict":
+                return Conflicting(said)
+            case "cancelled":
+                return Temporary(f"the provider of {self.kind.package} was told to end")
+            case "unsupported":
+                return Permanent(f"the provider of {self.kind.package} does not support {method} of {self.kind.token}")
+            case "fault":
+                return self.defect(method, said)
+        return Permanent(said)
+
+    def defect(self, method: str, said: str) -> Permanent:
+        """Return the error for an answer that no provider may give."""
+        where = f"{method} of {self.kind.token}"
+        return Permanent(f"the provider of {self.kind.package} has a defect: {where}: {self._masked(said)}")
+
+    def _masked(self, text: str) -> str:
+        return str(redactor_of(texts_of(dict(self.inputs)))(text))
+
+    def _id(self, method: str, answer: Any) -> str:
+        if not answer.id:
+            raise self.defect(method, "it returned no id")
+        return str(answer.id)
+
+    def _state(self, method: str, data: bytes) -> dict[str, Any]:
+        try:
+            return self.kind.payloads.state(self.kind.model, data)
+        except InvalidPayload as error:
+            raise self.defect(method, f"it returned a wrong state: {error}") from None
+
+    def _partial_state(self, data: bytes) -> dict[str, Any]:
+        """Return the state of a resource that is not finished; empty if it is not valid."""
+        try:
+            return self.kind.payloads.state(self.kind.model, data)
+        except InvalidPayload:
+            return {}
+
+    def _inputs(self, data: bytes) -> dict[str, Any]:
+        try:
+            return self.kind.payloads.inputs(self.kind.model, data)
+        except InvalidPayload as error:
+            raise self.defect("Check", f"it returned wrong inputs: {error}") from None

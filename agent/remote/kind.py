@@ -1,0 +1,161 @@
+"""What all resources of one remote kind share: its schema, and what the agent knows about it between two runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from holdfast.agent.model.model import ABSENT, Field, KindModel, Remote
+from holdfast.agent.model.types import Type, members
+from holdfast.agent.plugins.decode import Decoder, StateReference
+from holdfast.agent.plugins.encode import Encoder
+from holdfast.agent.plugins.payloads import Payloads
+from holdfast.agent.plugins.schema import Schema, inputs, outputs, remote_of
+from holdfast.agent.plugins.values import UNKNOWN, Secret, Violation
+from holdfast.resources.secrets import MASK
+
+PYTHON: Mapping[str, type] = {
+    "boolean": bool,
+    "integer": int,
+    "number": float,
+    "list": list,
+    "set": list,
+    "mapping": dict,
+    "record": dict,
+    "tagged": dict,
+    **dict.fromkeys(("text", "choice", "reference", "bytes", "moment", "duration", "path", "address"), str),
+}
+"""Word of a type -> class of its values when they are sent to other resources."""
+IDENTIFIER = "id"
+"""Key by which every remote resource sends its identifier."""
+UNDONE = re.compile(r"undo [^\[]+\[(.*)\](?: \(.*\))?", re.DOTALL)
+"""ID of the state that undoes another one (`engine/execute/reversals`)."""
+CHECKED = 4096
+"""Most inputs of which it is remembered that the provider has accepted them."""
+
+
+class RemoteKind:
+    """A remote kind."""
+
+    def __init__(self, schema: Schema, model: KindModel) -> None:
+        self.schema, self.model = schema, model
+        self.remote: Remote = remote_of(model)
+        self.payloads = Payloads(schema)
+        self.inputs: dict[str, Field] = {each.name: each for each in inputs(model.fields)}
+        self.ids: dict[str, str] = {}
+        """Name of a declaration -> id of its resource, as it was last seen."""
+        self.checked: dict[bytes, bytes] = {}
+        """Inputs -> the inputs that the provider has made of them."""
+        self.proved: dict[bytes, str] = {}
+        """Write-only inputs -> the salted hash that is known to be theirs."""
+
+    @property
+    def token(self) -> str:
+        """Return `package:module:Name`."""
+        return self.remote.token
+
+    @property
+    def package(self) -> str:
+        """Return the name of the package."""
+        return self.schema.package.name
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """Return the defaults of the arguments that have one."""
+        decoder = Decoder(self.schema, wire=False, defaults=True)
+        given = [each for each in self.inputs.values() if each.default is not ABSENT]
+        return {each.name: decoder.field(each, each.default, each.name) for each in given}
+
+    @cached_property
+    def sends(self) -> dict[str, type]:
+        """Return the keys of what its resources send, with their classes: all that is neither secret nor ambiguous."""
+        found: dict[str, type] = {IDENTIFIER: str}
+        for field in outputs(self.model.fields):
+            known = [each.type for each in members(field.type) if each.type != "none"]
+            if len(known) == 1 and known[0] in PYTHON and field.name not in found and not self.hides(field):
+                found[field.name] = PYTHON[known[0]]
+        return found
+
+    @cached_property
+    def write_only(self) -> tuple[str, ...]:
+        """Return the arguments that the provider never returns."""
+        return tuple(name for name, field in self.inputs.items() if field.write_only)
+
+    @cached_property
+    def from_environment(self) -> tuple[str, ...]:
+        """Return the arguments whose default only the provider knows."""
+        return tuple(name for name, field in self.inputs.items() if field.environment)
+
+    @cached_property
+    def referring(self) -> tuple[str, ...]:
+        """Return the arguments that may refer to states."""
+        return tuple(name for name, field in self.inputs.items() if self._refers(field.type, set()))
+
+    def decode(self, field: Field, data: Any) -> tuple[Any, list[Violation], list[StateReference]]:
+        """Return the value of an argument of a state file, what is wrong with it, and the states that it names."""
+        decoder = Decoder(self.schema, wire=False, defaults=True)
+        value = decoder.field(field, data, field.name)
+        return value, decoder.violations, decoder.references
+
+    def _refers(self, type_: Type, seen: set[str]) -> bool:
+        """Return whether a type is a reference, or contains one."""
+        if type_.record and type_.record not in seen:
+            seen.add(type_.record)
+            return any(self._refers(each.type, seen) for each in self.schema.record(type_.record).fields)
+        inner = filter(None, (type_.items, type_.keys, *type_.members))
+        return type_.type == "reference" or any(self._refers(each, seen) for each in inner)
+
+    def hides(self, field: Field) -> bool:
+        """Return whether a field is secret, or has a part that is."""
+        return field.secret or any(each.secret for each in self._within(field.type, set()))
+
+    def _within(self, type_: Type, seen: set[str]) -> Iterator[Field]:
+        """Yield the fields of all records in a type."""
+        for inner in filter(None, (type_.items, type_.keys, *type_.members)):
+            yield from self._within(inner, seen)
+        if type_.record and type_.record not in seen:
+            seen.add(type_.record)
+            for each in self.schema.record(type_.record).fields:
+                yield each
+                yield from self._within(each.type, seen)
+
+    def shown(self, name: str, value: Any) -> Any:
+        """Return the value of a field as a state file has it, with secrets masked."""
+        field = next(each for each in self.model.fields if each.name == name)
+        return MASK if field.secret or field.write_only else Shown(self.schema, wire=False).value(field.type, value)
+
+    def accepted(self, given: bytes, made: bytes) -> None:
+        """Remember that the provider has accepted inputs, and what it has made of them."""
+        if len(self.checked) >= CHECKED:
+            self.checked.clear()
+        self.checked[given] = made
+
+    def key(self, identity: str) -> str:
+        """Return the name by which the agent remembers the resource of a state: its ID.
+
+        A state that undoes another one works on the resource of that one.
+        """
+        inner = identity.partition("[")[2].removesuffix("]")
+        undone = UNDONE.fullmatch(inner)
+        return undone[1] if undone else inner
+
+
+class Shown(Encoder):
+    """Encodes values for people."""
+
+    def value(self, type_: Type, value: Any) -> Any:
+        """Return the data of a value; of a secret, a mask."""
+        if value is UNKNOWN:
+            return "(known later)"
+        return MASK if isinstance(value, Secret) else super().value(type_, value)
+
+
+def without_secrets(value: Any) -> Any:
+    """Return a value without its parts that are secret."""
+    if isinstance(value, Mapping):
+        return {key: without_secrets(item) for key, item in value.items() if not isinstance(item, Secret)}
+    if isinstance(value, list):
+        return [without_secrets(item) for item in value if not isinstance(item, Secret)]
+    return value
