@@ -149,9 +149,28 @@ class ResourceCalls:
             async with asyncio.timeout(request.timeout_ms / 1000 or None):
                 found = await change()
         except Partial as error:
-            state, told = self._returned(kind, error.found), failure_of(error, request)
-            return message["ChangeResponse"](id=error.found.id, state=state, partial=True, failure=told)
-        return message["ChangeResponse"](id=found.id, state=self._returned(kind, found), revision=found.revision)
+            return self._unfinished(kind, request, error.found, error)
+        try:
+            state = self._returned(kind, found)
+            return message["ChangeResponse"](id=found.id, state=state, revision=found.revision)
+        except (TypeError, ValueError) as error:
+            return self._unfinished(kind, request, found, error)
+
+    def _unfinished(self, kind: KindModel, request: Any, found: Found[Any], error: Exception) -> Any:
+        """Return the response to a change that has failed after it made something: the next try must know its id.
+
+        The state is empty if the author has returned a wrong one.
+        """
+        state = b""
+        try:
+            state = self._returned(kind, found)
+        except (TypeError, ValueError) as wrong:
+            if not isinstance(found, Found) or not isinstance(found.id, str) or not found.id:
+                raise
+            error = wrong
+            log_failure("the check of what it returned", wrong)
+        told = failure_of(error, request)
+        return message["ChangeResponse"](id=found.id, state=state, partial=True, failure=told)
 
     def _predicted(self, kind: KindModel, id_: str, values: Mapping[str, Any]) -> Any:
         """Return what a change will give: what only the provider sets is unknown."""

@@ -129,7 +129,7 @@ class Handlers(grpc.GenericRpcHandler):
                 yield event
         except Exception as error:  # noqa: BLE001 - the code of an author may raise anything
             log_failure("Watch", error)
-            await context.abort(grpc.StatusCode.ABORTED, str(error) or type(error).__name__)
+            await context.abort(grpc.StatusCode.ABORTED, self._servicer.masked(str(error)) or type(error).__name__)
 
 
 def _serialized(response: Any) -> bytes:

@@ -11,12 +11,14 @@ from typing import Any
 
 from holdfast.agent.plugins.failures import failure_of, log_failure
 from holdfast.agent.plugins.invoked import FunctionCalls
+from holdfast.agent.plugins.masking import mask, redactor_of, texts_of
 from holdfast.agent.plugins.messages import METHODS, NEWEST, OLDEST, message
 from holdfast.agent.plugins.payloads import InvalidPayload, Payloads
 from holdfast.agent.plugins.resource_calls import ResourceCalls, encoded
 from holdfast.agent.plugins.schema import Schema
 from holdfast.agent.plugins.stub import Configure, Function, Operations
 from holdfast.resources.errors import DeclarationError, Permanent
+from holdfast.resources.secrets import Redactor
 
 CAPABILITIES = ("events", "read-many", "upgrade-state")
 EVENTS = 1000
@@ -39,6 +41,8 @@ class Servicer:
         functions = {each.token: each for each in given if isinstance(each, Function)}
         self._payloads = Payloads(self.schema)
         self._configure = configure
+        self._redactor = Redactor()
+        """Masks the secrets of the configuration."""
         self._running: set[asyncio.Task[Any]] = set()
         wanted = {*self.schema.resources, *self.schema.functions}
         if missing := sorted(wanted - self.operations.keys() - functions.keys()):
@@ -61,8 +65,19 @@ class Servicer:
             "UpgradeState": calls.upgrade_state,
         }
 
+    def hide(self, configuration: Any) -> None:
+        """Mask the secrets of a configuration in all that the author's code says from now on."""
+        self._redactor = redactor_of(texts_of(configuration))
+
+    def masked(self, text: str) -> str:
+        """Return a text of the author's code without these secrets."""
+        return str(self._redactor(text))
+
     async def answer(self, method: str, request: Any) -> Any:
         """Return the response to a request. Failures of the author's code are part of it."""
+        return mask(await self._answer(method, request), self._redactor)
+
+    async def _answer(self, method: str, request: Any) -> Any:
         task = asyncio.ensure_future(self._handlers[method](request))
         self._running.add(task)
         try:
@@ -108,6 +123,7 @@ class Servicer:
 
     async def _set_config(self, request: Any) -> Any:
         values = self._payloads.config(request.config)
+        self.hide(values)
         if self._configure is not None:
             await self._configure(values)
         return message["ConfigResponse"]()
