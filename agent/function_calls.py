@@ -10,10 +10,10 @@ import asyncio
 import inspect
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from holdfast.agent.host.blocking import Blocking, Threads, counted
 from holdfast.agent.host.interfaces import Interfaces
@@ -27,6 +27,9 @@ from holdfast.resources.interfaces.registry import serving
 from holdfast.resources.interfaces.results import ChangeSet, Result
 from holdfast.resources.interfaces.signatures import parameters
 from holdfast.resources.secrets import MASK, Redactor
+
+if TYPE_CHECKING:
+    from holdfast.agent.plugins.plugins import Plugins
 
 Code = Literal["usage", "missing", "failed", "timeout", "interrupted", "busy"]
 """Why a call has no result.
@@ -73,7 +76,13 @@ class CallHost(Protocol):
     interfaces: Interfaces
     blocking: Blocking
 
+    @property
+    def plugins(self) -> Plugins | None:
+        """The plugins; None if there are none."""
 
+
+Call = tuple[Callable[[], Awaitable[Any]], Callable[[Any], Any]]
+"""Makes a call; masks the secrets of its result."""
 Turn = Callable[[Collection[Uid]], AbstractAsyncContextManager[None]]
 """Begins when the caller may change these things."""
 
@@ -137,11 +146,11 @@ class FunctionCall:
     async def _result(self) -> Any:
         """Return the result with secrets masked. Raises `CallRefused`."""
         request = self._request
-        bound, call, given = self._prepared()
+        make, shown = self._of_package() or self._of_interface()
         try:
             async with asyncio.timeout(request.timeout) as limit:
                 async with self._at_work():
-                    result = await self._made(bound, call, given)
+                    result = await make()
         except CallRefused:
             raise
         except ArgumentError as error:
@@ -156,7 +165,34 @@ class FunctionCall:
             raise CallRefused("failed", f"{error}{made}") from error
         except OSError as error:
             raise CallRefused("failed", str(error)) from error
-        return self._masked(bound, result)
+        return shown(result)
+
+    def _of_interface(self) -> Call:
+        """Return the call of a function of an interface. Raises `CallRefused`."""
+        bound, call, given = self._prepared()
+        return partial(self._made, bound, call, given), partial(self._masked, bound)
+
+    def _of_package(self) -> Call | None:
+        """Return the call of a function of a package; None if the module is no package. Raises `CallRefused`."""
+        request, plugins = self._request, self._host.plugins
+        package = request.function.partition(".")[0].partition("-")[0]
+        if plugins is None or package not in plugins.names:
+            return None
+        from holdfast.agent.plugins.functions import PackageFunction  # noqa: PLC0415 - few calls need these
+        from holdfast.agent.plugins.masking import redactor_of, texts_of  # noqa: PLC0415 - the same
+
+        if request.test:
+            raise CallRefused("usage", f"cannot call {request.function} with --test: a package's function has no test")
+        try:
+            function = PackageFunction.find(request.function, plugins.get(package))
+            values = function.bind(request.words, request.given)
+        except ArgumentError as error:
+            raise CallRefused("usage", str(error)) from error
+        self._redactor = redactor_of(texts_of(values))
+        words = (f"{name}={_written(arguments.brief(value))}" for name, value in function.shown(values).items())
+        self._shown = " ".join([request.function, *words])
+        self._things = frozenset({("package", package)})  # nothing says whether it changes something
+        return partial(function.call, values, request.timeout), self._redactor
 
     @asynccontextmanager
     async def _at_work(self) -> AsyncIterator[None]:

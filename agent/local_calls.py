@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.agent import facts
 from holdfast.agent.configuration import ConfigurationCompiler
@@ -19,6 +19,9 @@ from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import LOCK, Lock, LockedError, private_directory
 from holdfast.resources.contract import Uid
 
+if TYPE_CHECKING:
+    from holdfast.agent.plugins.declared import DeclaredPlugin
+
 REMAINS = "its change was interrupted"
 
 
@@ -28,9 +31,10 @@ def call_here(settings: Settings, request: CallRequest) -> dict[str, Any]:
     Raises `CompileError` if the operator's kinds or the chosen providers cannot be used, and `KeyboardInterrupt` after
     an interrupted call has ended.
     """
-    ConfigurationCompiler().load(settings)
+    compiler = ConfigurationCompiler()
+    compiler.load(settings)
     with quiet(settings, "warning"):
-        return asyncio.run(_call(settings, request))
+        return asyncio.run(_call(settings, request, compiler.plugins))
 
 
 @contextmanager
@@ -55,8 +59,9 @@ def local_host(settings: Settings, grains: Mapping[str, Any] | None = None) -> L
     )
 
 
-async def _call(settings: Settings, request: CallRequest) -> dict[str, Any]:
+async def _call(settings: Settings, request: CallRequest, plugins: Mapping[str, DeclaredPlugin]) -> dict[str, Any]:
     async with local_host(settings) as host:
+        await host.use_plugins(plugins)
         with interruptible():
             call = FunctionCall(request, host, partial(_Turn, settings.state_dir), REMAINS)
             answer, _ = await call.run()

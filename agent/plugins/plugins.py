@@ -178,6 +178,11 @@ class Plugins:
         self._plugins: dict[str, UsedPlugin] = {}
         self.counts = PluginCounts()
 
+    @property
+    def names(self) -> Collection[str]:
+        """The packages."""
+        return self._plugins.keys()
+
     def get(self, package: str) -> UsedPlugin:
         """Return the plugin of a package. Raises `Permanent` if the settings name none."""
         if package not in self._plugins:
