@@ -132,7 +132,8 @@ class AgentStatus:
         health = [
             {"code": c.code, "severity": c.severity, "text": c.text, "since": c.since} for c in self._health.conditions
         ]
-        return {**agent, "health": health}
+        plugins = {} if self._host.plugins is None else {"plugins": self._logs.redactor(self._host.plugins.state())}
+        return {**agent, **plugins, "health": health}
 
     def summary(self) -> str:
         """Return the state of the agent in one line."""

@@ -49,6 +49,9 @@ def heading(answer: dict[str, Any], paper: Paper) -> Iterator[str]:
     details = paper.dim(about) if paper.holds(name + state + about) else ""
     yield f"{name}{paper.paint(colour, first.removeprefix(name))}{details}"
     yield from (paper.paint(colour, line) for line in rest)
+    if isinstance(plugins := answer.get("plugins"), list) and plugins:  # viewers do not see them
+        said = ", ".join(f"{each['name']} {each['version']} {each['state']}" for each in plugins)
+        yield from (paper.dim(f"  {line}") for line in paper.lines(f"plugins: {one_line(said)}", 2))
     for each in answer["health"]:
         severity, colour = each["severity"], SEVERITIES[each["severity"]]
         first, *rest = paper.lines(f"{severity}: {each['text']} [{each['code']}]", 2)

@@ -33,8 +33,8 @@ class Insight:
     """The record of one agent.
 
     `status` returns the agent's own state (health, paused, converged) for monitoring, `deprecated_calls` the number of
-    deprecated calls by module and function. `recent` has the last changes of all resources, `history` returns those of
-    one resource, newest first.
+    deprecated calls by module and function, `more` the text of further metrics. `recent` has the last changes of all
+    resources, `history` returns those of one resource, newest first.
     """
 
     def __init__(
@@ -43,12 +43,14 @@ class Insight:
         clock: Callable[[], float] = time.monotonic,
         *,
         deprecated_calls: Callable[[], Mapping[tuple[str, str], int]] = dict,
+        more: Callable[[], str] = str,
         recent: Recent | None = None,
         history: Callable[[str], Awaitable[list[dict[str, Any]]]] = _nothing,
     ) -> None:
         self._recent, self._history = recent or Recent(), history
         self.traces = Traces(clock)
         self.metrics = RunCounters(deprecated_calls)
+        self._more = more
         self._status = status
         self._clock = clock
         self._running: dict[str, tuple[float, float]] = {}
@@ -78,7 +80,7 @@ class Insight:
 
     def text(self, view: View) -> str:
         """Return all metrics except those of the process."""
-        return self.metrics.text(view, self._status())
+        return self.metrics.text(view, self._status()) + self._more()
 
     @staticmethod
     def graph(view: View) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
@@ -49,7 +49,7 @@ class PluginCounts:
         """(plugin, method) -> calls."""
         self.failures: Counter[tuple[str, str]] = Counter()
         """(plugin, code of the failure) -> answers; `transport` if there was none."""
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         """Plugin -> seconds of all calls."""
 
 
@@ -117,7 +117,7 @@ class UsedPlugin:
                 finally:
                     supervisor.calls -= 1
                     self._counts.calls[name, method] += 1
-                    self._counts.seconds[name] += time.monotonic() - began  # type: ignore[assignment]
+                    self._counts.seconds[name] += time.monotonic() - began
         self._count(name, response)
         return mask(response, self._redactor)
 

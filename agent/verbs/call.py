@@ -1,4 +1,4 @@
-"""`call`: one function of an interface."""
+"""`call`: one function of an interface or a package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CallFunction(ControlRequest, verb="call"):
-    """Call a function of an interface. Any further byte on the connection stops the call."""
+    """Call a function of an interface or a package. Any further byte on the connection stops the call."""
 
     function: str
     """Module and function: `pkg.list_installed`."""
@@ -67,7 +67,7 @@ class CallFunction(ControlRequest, verb="call"):
 def call(
     function: str, words: tuple[str, ...], source: ConfigurationSource, form: str, *, test: bool, timeout: float | None
 ) -> None:
-    """Call one function of an interface, as `pkg.list_installed nginx`.
+    """Call one function of an interface or a package, as `pkg.list_installed nginx`.
 
     `holdfast describe` lists the functions, `holdfast describe pkg` those of one module. Arguments are given in order
     or by name (`refresh=true`). The values of a parameter that takes several are further words, or are separated by

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,9 +11,8 @@ import pytest
 import yaml
 
 from holdfast_process import Agent, Tree, holdfast
-from notes_package import HOME, SCHEMA
+from notes_plugin import notes_tree
 
-ME = pwd.getpwuid(os.geteuid()).pw_name
 SECRET = "correct horse battery"
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root calls functions")
@@ -24,28 +21,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root calls funct
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
     """A configuration with the plugin of the notes, and two notes."""
-    directory = tmp_path_factory.mktemp("calls")
-    directory.chmod(0o755)
-    for name in ("provider.py", "notes_stub.py"):
-        (directory / name).write_text((HOME / name).read_text())
-    saying = 'notes = Notes()\n    Path(sys.argv[0]).with_name("pid").write_text(str(os.getpid()))\n'
-    provider = directory / "provider.py"
-    provider.write_text(provider.read_text().replace("notes = Notes()\n", saying))
-    (directory / "schema.json").write_text(SCHEMA)
-    (directory / "notes").mkdir()
-    for name, owner in (("web", "me"), ("mail", "you")):
-        (directory / "notes" / name).write_text(json.dumps([owner, []]))
-    made = Tree(directory / "tree")
-    notes = {
-        "schema": str(directory / "schema.json"),
-        "command": [sys.executable, str(directory / "provider.py")],
-        "user": ME,
-        "environment": {"PYTHONPATH": os.pathsep.join(sys.path)},
-        "config": {"directory": str(directory / "notes")},
-    }
-    with made.config.open("a") as file:
-        file.write(yaml.safe_dump({"plugins": {"notes": notes}}))
-    return made
+    return notes_tree(tmp_path_factory.mktemp("calls"))
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +72,17 @@ def test_secrets_are_masked_in_the_answer_and_in_the_log(tree, agent):
 def test_a_wrong_call_is_refused_before_the_plugin_is_asked(tree, agent, words, told):
     """As calls of interfaces are."""
     assert told in call(tree, *words, check=64).stderr
+
+
+def test_status_and_metrics_show_the_plugin(tree, agent):
+    """Also while nothing is wrong."""
+    call(tree, "notes.count", "me")
+    (shown,) = json.loads(holdfast("status", "--config", tree.config, "--format", "json").stdout)["plugins"]
+    metrics = holdfast("metrics", "--config", tree.config).stdout
+
+    assert (shown["name"], shown["version"], shown["why"]) == ("notes", "1.0.0", "")
+    assert "plugins: notes 1.0.0 " in holdfast("status", "--config", tree.config).stdout
+    assert 'holdfast_plugin_calls_total{plugin="notes",method="Invoke"} ' in metrics
 
 
 @pytest.mark.parametrize("owner", ["count-returns-nothing", "count-returns-text"])
