@@ -41,7 +41,7 @@ class EventStream:
 
     def __init__(self, open_: Callable[[Collection[str], str], AsyncIterator[Any]]) -> None:
         self._open = open_
-        self._subscriptions: set[WatchedKey] = set()
+        self._watched: set[WatchedKey] = set()
         self._revision = ""
         self._task: asyncio.Task[None] | None = None
         self._more = asyncio.Event()
@@ -55,7 +55,7 @@ class EventStream:
     async def watch(self, token: str, identifier: Callable[[], str]) -> AsyncIterator[None]:
         """Yield None once armed, and again when the resource may have changed. Raises what ended the watch."""
         mine = WatchedKey(token, identifier)
-        self._subscriptions.add(mine)
+        self._watched.add(mine)
         try:
             if self._armed and token in self._tokens:
                 mine.armed = True
@@ -72,17 +72,17 @@ class EventStream:
                     raise type(mine.error)(str(mine.error))
                 yield None
         finally:
-            self._subscriptions.discard(mine)
-            if not self._subscriptions and self._task is not None:
+            self._watched.discard(mine)
+            if not self._watched and self._task is not None:
                 self._task.cancel()
 
     async def _run(self) -> None:
-        """Keep a stream open as long as there are subscriptions."""
+        """Keep a stream open as long as there are watches."""
         loop = asyncio.get_running_loop()
         self._lost = loop.time()
-        while self._subscriptions:
+        while self._watched:
             self._more.clear()
-            self._tokens = frozenset(each.token for each in self._subscriptions)
+            self._tokens = frozenset(each.token for each in self._watched)
             began = loop.time()
             try:
                 await self._follow()
@@ -106,7 +106,7 @@ class EventStream:
                     if event.done():
                         self._handle(event.result())
                         event = None
-                    elif not {each.token for each in self._subscriptions} <= self._tokens:
+                    elif not {each.token for each in self._watched} <= self._tokens:
                         return
                     else:
                         self._more.clear()
@@ -129,32 +129,32 @@ class EventStream:
     def _arm(self) -> None:
         """Tell new watches that they are armed, and all if changes may have been missed."""
         self._armed, self._lost = True, 0.0
-        for each in self._subscriptions:
+        for each in self._watched:
             if each.token in self._tokens and (not each.armed or not self._revision):
                 each.armed = True
                 each.tell()
 
     def _tell_of(self, token: str, id_: str) -> None:
         """Tell the watch of a resource; of one that none has, those whose resource has no identifier yet."""
-        known = [(each, each.identifier()) for each in self._subscriptions if each.token == token]
+        known = [(each, each.identifier()) for each in self._watched if each.token == token]
         wanted = id_ if any(mine == id_ for _, mine in known) else ""
         for each, mine in known:
             if mine == wanted:
                 each.tell()
 
     def _tell(self, wanted: Callable[[WatchedKey], bool]) -> None:
-        for each in self._subscriptions:
+        for each in self._watched:
             if wanted(each):
                 each.tell()
 
     def _end(self, error: HoldfastError) -> None:
-        for each in self._subscriptions:
+        for each in self._watched:
             each.tell(error)
 
     def _over(self, task: asyncio.Task[None]) -> None:
         self._task, self._armed, self._tokens = None, False, frozenset()
         if not task.cancelled() and (error := task.exception()) is not None:
             self._end(Temporary(f"the watch has failed: {type(error).__name__}: {error}"))
-        if self._subscriptions and not all(each.error for each in self._subscriptions):  # one came at the last moment
+        if self._watched and not all(each.error for each in self._watched):  # one came at the last moment
             self._task = asyncio.create_task(self._run())
             self._task.add_done_callback(self._over)

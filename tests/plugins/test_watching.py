@@ -1,0 +1,223 @@
+"""One stream of events for all watches of a plugin, and reads in common requests: what each resource is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection
+from typing import Any
+
+import pytest
+
+from deadline import DEADLINE
+from holdfast.agent.plugins import watching
+from holdfast.agent.plugins.messages import message
+from holdfast.agent.plugins.reading import MOST, Reads
+from holdfast.agent.plugins.watching import EventStream
+from holdfast.resources.errors import Permanent, Temporary
+
+NOTE, BOOK = "notes:note:Note", "notes:book:Book"
+
+
+class Streams:
+    """The streams that a plugin was asked for; a test puts events and errors into the last one."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[list[str], str]] = []
+        self.events: asyncio.Queue[Any] = asyncio.Queue()
+        self.refusal: Exception | None = None
+
+    async def open(self, tokens: Collection[str], revision: str) -> AsyncIterator[Any]:
+        """Open a stream."""
+        self.asked.append((list(tokens), revision))
+        if self.refusal is not None:
+            raise self.refusal
+        self.events = asyncio.Queue()
+        yield message["WatchEvent"](armed=True)
+        while True:
+            event = await self.events.get()
+            if isinstance(event, Exception):
+                raise event
+            yield event
+
+    def tell(self, token: str = NOTE, **members: Any) -> None:
+        """Report an event."""
+        self.events.put_nowait(message["WatchEvent"](token=token, **members))
+
+
+class Watcher:
+    """Counts what one watch reports; `error` is what ended it."""
+
+    def __init__(self, stream: EventStream, id_: str | Callable[[], str] = "web", token: str = NOTE) -> None:
+        self.times = 0
+        self.error: Exception | None = None
+        self.task = asyncio.create_task(self._run(stream.watch(token, id_ if callable(id_) else lambda: id_)))
+
+    async def _run(self, watch: AsyncIterator[None]) -> None:
+        try:
+            async for _ in watch:
+                self.times += 1
+        except (Temporary, Permanent) as error:
+            self.error = error
+
+
+async def becomes(wanted: Callable[[], bool]) -> None:
+    """Wait until something is true."""
+    async with asyncio.timeout(DEADLINE):
+        while not wanted():
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def streams() -> AsyncIterator[Streams]:
+    """The streams; all tasks of the test are ended."""
+    before = asyncio.all_tasks()
+    yield Streams()
+    tasks = asyncio.all_tasks() - before - {asyncio.current_task()}
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_each_resource_is_told_of_its_own_events(streams):
+    """An identifier that none has may be that of a resource that does not exist yet as far as the agent knows."""
+    stream = EventStream(streams.open)
+    web, mail, new = Watcher(stream), Watcher(stream, "mail"), Watcher(stream, "")
+    await becomes(lambda: (web.times, mail.times, new.times) == (1, 1, 1))
+    streams.tell(id="mail", revision="1")
+    await becomes(lambda: mail.times == 2)
+    streams.tell(id="stranger", revision="2")
+    await becomes(lambda: new.times == 2)
+    streams.tell("notes:other:Thing", id="web", revision="3")
+    streams.tell(relist=True, revision="4")
+    await becomes(lambda: (web.times, mail.times, new.times) == (2, 3, 3))
+
+    assert streams.asked == [([NOTE], "")]
+
+
+async def test_a_stream_is_resumed_from_the_last_revision(streams, monkeypatch):
+    """The provider reports what may have been missed, so nothing is told twice."""
+    monkeypatch.setattr(watching, "PAUSE", 0.0)
+    stream = EventStream(streams.open)
+    web = Watcher(stream)
+    await becomes(lambda: web.times == 1)
+    streams.tell(id="web", revision="7")
+    await becomes(lambda: web.times == 2)
+    streams.events.put_nowait(Temporary("the plugin has ended"))
+    await becomes(lambda: len(streams.asked) == 2)
+    streams.tell(id="web", revision="8")
+    await becomes(lambda: web.times == 3)
+
+    assert streams.asked[1] == ([NOTE], "7")
+
+
+async def test_without_a_revision_all_count_as_changed_after_an_outage(streams, monkeypatch):
+    """Nothing is missed."""
+    monkeypatch.setattr(watching, "PAUSE", 0.0)
+    stream = EventStream(streams.open)
+    web, mail = Watcher(stream), Watcher(stream, "mail")
+    await becomes(lambda: (web.times, mail.times) == (1, 1))
+    streams.events.put_nowait(Temporary("the plugin has ended"))
+
+    await becomes(lambda: (web.times, mail.times) == (2, 2))
+
+
+async def test_a_further_kind_joins_the_stream(streams):
+    """One stream for all kinds."""
+    stream = EventStream(streams.open)
+    web = Watcher(stream)
+    await becomes(lambda: web.times == 1)
+    streams.tell(id="web", revision="1")
+    await becomes(lambda: web.times == 2)
+    book = Watcher(stream, "b", BOOK)
+    await becomes(lambda: book.times == 1)
+    late = Watcher(stream, "mail")
+    await becomes(lambda: late.times == 1)
+
+    assert streams.asked == [([NOTE], ""), ([BOOK, NOTE], "1")]
+    assert web.times == 2
+
+
+async def test_a_long_outage_ends_the_watches_with_its_reason(streams, monkeypatch):
+    """The agent then shows that the resources are not watched, and watches them again later."""
+    monkeypatch.setattr(watching, "PAUSE", 0.001)
+    monkeypatch.setattr(watching, "OUTAGE", 0.01)
+    stream = EventStream(streams.open)
+    web = Watcher(stream)
+    await becomes(lambda: web.times == 1)
+    streams.refusal = Temporary("the plugin crashes at every start")
+    streams.events.put_nowait(Temporary("the plugin has ended"))
+    await becomes(lambda: web.error is not None)
+    assert str(web.error) == "the plugin crashes at every start"
+    streams.refusal = None
+    again = Watcher(stream)
+
+    await becomes(lambda: again.times == 1)
+
+
+async def test_a_stream_without_watches_is_closed(streams):
+    """A plugin that nothing watches has nothing to report."""
+    stream = EventStream(streams.open)
+    web = Watcher(stream)
+    await becomes(lambda: web.times == 1)
+    web.task.cancel()
+    await becomes(lambda: stream._task is None)
+
+    assert stream._watched == set()
+
+
+def item(name: str) -> Any:
+    """Return what asks for one resource."""
+    return message["ReadItem"](subject=message["Subject"](token=NOTE, id=name))
+
+
+async def test_many_reads_are_a_few_requests_and_each_gets_its_own_result():
+    """In the order of the items."""
+    sizes = []
+
+    async def ask(request):
+        sizes.append(len(request.items))
+        results = [message["ReadResult"](exists=True, id=each.subject.id) for each in request.items]
+        return message["ReadResponse"](results=results)
+
+    reads = Reads(ask)
+    found = await asyncio.gather(*(reads.read(item(str(number))) for number in range(MOST + 5)))
+
+    assert [each.id for each in found] == [str(number) for number in range(MOST + 5)]
+    assert sizes == [MOST, 5]
+
+
+@pytest.mark.parametrize(
+    ("response", "told"),
+    [
+        ({"failure": message["Failure"](code="cancelled", message="it ends")}, ("cancelled", "it ends")),
+        ({"results": []}, ("fault", "the provider answered 0 results for 2 resources")),
+    ],
+)
+async def test_an_answer_without_a_result_for_each_is_a_failure_of_each(response, told):
+    """No result is given to the wrong resource."""
+
+    async def ask(request):
+        return message["ReadResponse"](**response)
+
+    reads = Reads(ask)
+    found = await asyncio.gather(reads.read(item("web")), reads.read(item("mail")))
+
+    assert [(each.failure.code, each.failure.message) for each in found] == [told, told]
+
+
+async def test_a_cancelled_read_does_not_disturb_the_others():
+    """Its result is dropped."""
+    gate = asyncio.Event()
+
+    async def ask(request):
+        await gate.wait()
+        return message["ReadResponse"](results=[message["ReadResult"](exists=True)] * len(request.items))
+
+    reads = Reads(ask)
+    first, second = (asyncio.ensure_future(reads.read(item(name))) for name in ("web", "mail"))
+    await asyncio.sleep(0)
+    first.cancel()
+    gate.set()
+
+    assert (await second).exists
+    assert first.cancelled()
