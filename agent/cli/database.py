@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,10 +18,12 @@ from holdfast.agent.cli.options import print_json
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.health import Health
 from holdfast.agent.northbound.errors import AlreadyExists, NorthboundError, Unavailable
+from holdfast.agent.northbound.privacy import for_root
 from holdfast.agent.phrases import number_of
 from holdfast.agent.records.copies import Lines, lines, problems
 from holdfast.agent.records.reading import RecordReader
 from holdfast.agent.records.records import Records
+from holdfast.agent.records.remote_records import RememberedResource, all_in
 from holdfast.agent.records.retention import MIB, Retention
 from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import private_directory
@@ -66,6 +70,26 @@ async def _compacted(path: Path, settings: Settings) -> int:
         removed = await Retention(records, lambda: settings.records).apply()
         await records.driver.vacuum()
         return removed
+
+
+def remote(path: Path, form: str) -> None:
+    """Print the remote resources that are remembered. Raises `HoldfastError`."""
+    with RecordReader(path) as reader:
+        found = list(all_in(reader))
+    if form == "json":
+        print_json([_shown(each) for each in found])
+    elif not found:
+        say("no remote resource is remembered")
+    else:
+        for each in found:
+            say(f"{each.token} {each.name}: {each.identifier}{' (unfinished)' if each.unfinished else ''}")
+
+
+def _shown(record: RememberedResource) -> dict[str, Any]:
+    """Return a record for JSON. Its hash is of use to the agent alone."""
+    row = for_root(record)
+    del row["hidden"]
+    return {**row, "state": json.loads(record.state) if record.state else None}
 
 
 def export(path: Path, output: Path | None) -> None:

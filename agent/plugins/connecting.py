@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -111,8 +110,13 @@ async def _configure(declared: DeclaredPlugin, client: Client) -> None:
 
 
 async def disconnect(ready: Ready, hangs: bool) -> None:
-    """Tell a plugin that its calls are to end, and end it. One that runs by itself has calls of other agents, too."""
+    """Tell a plugin that its calls are to end, and end it; one that does not answer has no time to end by itself.
+
+    A plugin that runs elsewhere is only left: it has calls of other agents, too.
+    """
     if ready.pid and not hangs and not ready.ended.done():
-        with suppress(HoldfastError):
+        try:
             await ready.client.call("Cancel", message["CancelRequest"](), CANCEL)
+        except HoldfastError:
+            hangs = True
     await ready.stop(at_once=hangs)

@@ -7,7 +7,7 @@ its record: the agent, or a one-shot run, beside an agent or without one.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -113,17 +113,23 @@ class CopiedMemory:
             self._records[key_of(token, name)] = record
 
 
+def all_in(reader: RecordReader) -> Iterator[RememberedResource]:
+    """Yield all records in a file. Raises `Unavailable`, and `Invalid` for one that cannot be read."""
+    after = ""
+    while rows := reader.scan(RememberedResource.table, after=after, limit=PAGE):
+        for row in rows:
+            yield RememberedResource.decode(row.data)
+        after = rows[-1].id
+
+
 def _read(path: Path) -> dict[str, RemoteRecord | None]:
-    """Return all records in a file; those that cannot be read are left out. Blocks."""
+    """Return the records in a file, up to the first that cannot be read. Blocks."""
     found: dict[str, RemoteRecord | None] = {}
     try:
         with RecordReader(path) as reader:
-            after = ""
-            while rows := reader.scan(RememberedResource.table, after=after, limit=PAGE):
-                for row in rows:
-                    found[row.id] = RememberedResource.decode(row.data).remembered()
-                after = rows[-1].id
-    except (HoldfastError, NorthboundError, OSError):
+            for each in all_in(reader):
+                found[each.id] = each.remembered()
+    except (HoldfastError, OSError):
         return found
     return found
 

@@ -14,7 +14,7 @@ from holdfast.agent.verbs import HOST, verb
 @verb(HOST)
 @click.group()
 def db() -> None:
-    """Check, compact, export or import the records of this host."""
+    """Check, compact, export or import the records of this host, or show those of remote resources."""
 
 
 @db.command(short_help="Read every record, and check the file.")
@@ -80,3 +80,19 @@ def import_(source: ConfigurationSource, path: Path, replace: bool) -> None:
     from holdfast.agent.cli import database
 
     database.import_(source.records(), source.settings(), path, replace=replace)
+
+
+@db.command(short_help="Show the remote resources that are remembered.")
+@source("config", "state_dir")
+@output("text", "json")
+@reports_problems
+def remote(source: ConfigurationSource, form: str) -> None:
+    """Show the remote resources that the agent remembers: kind, name, and what the plugin calls each of them.
+
+    Works beside the running agent. `--format json` also has their last states, without secrets.
+
+    Exit codes: 0 done; 1 there are no records, or they cannot be read; 77 not permitted.
+    """
+    from holdfast.agent.cli import database
+
+    database.remote(source.records(), form)

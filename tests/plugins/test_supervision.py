@@ -10,11 +10,13 @@ import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from certificates import make_certificates
 from deadline import DEADLINE
 from holdfast.agent.health import Health
 from holdfast.agent.model.package import to_json
@@ -334,6 +336,50 @@ async def test_a_watch_ends_when_the_plugin_cannot_be_used(bench):
     plugin = await bench.use(command=["/no/such"])
     with pytest.raises(Permanent, match="cannot start /no/such"):
         await anext(plugin.watch(TOKEN, lambda: "web"))
+
+
+async def test_a_plugin_that_runs_elsewhere_is_used_and_found_again(bench, tmp_path, monkeypatch):
+    """Over TLS, with the configuration that its operator has given it; the agent neither starts nor ends it."""
+    monkeypatch.setattr(supervisor, "ANSWER", 0.5)
+    (tmp_path / "certificates").mkdir()
+    certificates = make_certificates(tmp_path / "certificates")
+    (tmp_path / "config.yaml").write_text(f"directory: {tmp_path}/notes\n")
+    async with serving(tmp_path, certificates, "127.0.0.1:0") as address:
+        given = {"command": (), "address": address, "ca": certificates / "ca.pem", "cert": certificates / "own.pem"}
+        given |= {"schema": bench.directory / "schema.json", "key": certificates / "own.key"}
+        declared = PluginLoader().load({"notes": PluginSettings.model_validate(given)})
+        await bench.plugins.use(declared)
+        plugin = bench.plugins.get("notes")
+        assert (await create(plugin, "web")).id == "web"
+    with pytest.raises(Temporary, match="plugin notes: Create: the plugin cannot be reached"):
+        await create(plugin, "mail")
+    await bench.becomes(lambda: "it does not answer, and is connected to again" in bench.told)
+    async with serving(tmp_path, certificates, address):
+        async with asyncio.timeout(DEADLINE):
+            while True:
+                with suppress(Temporary):
+                    assert (await create(plugin, "mail")).id == "mail"
+                    break
+                await asyncio.sleep(0.1)
+        assert (bench.directory / "notes/mail").exists()
+
+
+@asynccontextmanager
+async def serving(directory: Path, certificates: Path, address: str) -> AsyncIterator[str]:
+    """Run a plugin that listens at an address; the value is where."""
+    words = [sys.executable, f"{directory}/provider.py", f"--listen={address}", f"--config={directory}/config.yaml"]
+    words += [f"--certificate={certificates}/own.pem", f"--key={certificates}/own.key"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = await asyncio.create_subprocess_exec(
+        *words, f"--authority={certificates}/ca.pem", stdout=asyncio.subprocess.PIPE, env=environment
+    )
+    async with asyncio.timeout(DEADLINE):
+        line = (await process.stdout.readline()).decode()
+    try:
+        yield line.rpartition(" at ")[2].strip()
+    finally:
+        process.terminate()
+        await asyncio.wait_for(process.wait(), DEADLINE)
 
 
 async def test_a_secret_of_the_configuration_appears_in_no_error_and_no_log(bench, tmp_path, caplog):

@@ -80,7 +80,7 @@ async def test_a_run_that_only_looks_writes_nothing(tmp_path):
     assert [*tmp_path.iterdir()] == []
 
 
-async def test_the_verb_db_exports_and_imports_them(records, tmp_path):
+async def test_the_verb_db_shows_exports_and_imports_them(records, tmp_path):
     """A host that is set up again knows its remote resources."""
     await RemoteMemory(records.api).put(TOKEN, "web", RECORD)
     await records.close()
@@ -89,6 +89,10 @@ async def test_the_verb_db_exports_and_imports_them(records, tmp_path):
     config = ("--config", tmp_path / "agent.yaml")
     await asyncio.to_thread(holdfast, "db", "export", *config, "-o", copy, check=0)
     assert '"table":"remote_resources"' in copy.read_text()
+    shown = await asyncio.to_thread(holdfast, "db", "remote", *config, check=0)
+    assert shown.stdout == "notes:note:Note web: n-7 (unfinished)\n"
+    (row,) = json.loads((await asyncio.to_thread(holdfast, "db", "remote", *config, "--format", "json")).stdout)
+    assert (row["state"], "hidden" in row) == ({"name": "web", "size": "5"}, False)
     (tmp_path / "records.db").unlink()
     await asyncio.to_thread(holdfast, "db", "import", copy, *config, check=0)
 
