@@ -75,7 +75,8 @@ async def connect(declared: DeclaredPlugin, log: Log, below: Path | None = None)
         )
         ready: Ready = await launch(wanted, log, below)
     else:
-        ready = Distant(await asyncio.to_thread(_distant, declared))
+        found = await asyncio.to_thread(_certificates, declared)
+        ready = Distant(Client.distant(declared.name, settings.address, *found))
     try:
         await shake_hands(ready.client, declared.schema)
         if settings.address is None:
@@ -86,14 +87,13 @@ async def connect(declared: DeclaredPlugin, log: Log, below: Path | None = None)
     return ready
 
 
-def _distant(declared: DeclaredPlugin) -> Client:
-    """Return the client of a plugin that runs by itself. Raises `Permanent` for files that cannot be used. Blocks."""
+def _certificates(declared: DeclaredPlugin) -> tuple[bytes, bytes, bytes]:
+    """Return authorities, certificate and key. Raises `Permanent` for files that cannot be used. Blocks."""
     try:
         found = read_certificates(declared.settings)
     except Unavailable as error:
         raise Permanent(f"plugin {declared.name}: {error}") from None
-    ca, cert, key = found.ca or b"", found.cert or b"", found.key or b""
-    return Client.distant(declared.name, declared.settings.address or "", ca, cert, key)
+    return found.ca or b"", found.cert or b"", found.key or b""
 
 
 async def _configure(declared: DeclaredPlugin, client: Client) -> None:

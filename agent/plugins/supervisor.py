@@ -105,7 +105,7 @@ class Supervisor:
         if self._lingering is not None:
             self._lingering.cancel()
             self._lingering = None
-        if not self._kept and not self._uses and self._task is not None:
+        if not self._kept and not self._uses and self.state not in ("stopped", "broken"):
             self._lingering = asyncio.get_running_loop().call_later(LINGER, self._leave)
 
     def _leave(self) -> None:
@@ -125,7 +125,6 @@ class Supervisor:
                 if isinstance(self.trouble, Permanent) and loop.time() < self._next:
                     raise Permanent(str(self.trouble))
                 self._task = asyncio.create_task(self._run(), name=f"plugin {self.name}")
-                self._task.add_done_callback(self._over)
             elif self.state == "waiting" and self._next - loop.time() > PATIENCE:
                 delay = self._next - loop.time()
                 raise Temporary(f"{self.trouble}; it is started again in {delay:.0f} s", delay=delay)
@@ -142,6 +141,17 @@ class Supervisor:
 
     async def _run(self) -> None:
         """Start the plugin and start it again, until it cannot be used or is not needed."""
+        try:
+            await self._go_on()
+        except Exception as error:
+            log.exception("plugin %s: its supervision has failed", self.name)
+            self._failed(Permanent(f"plugin {self.name}: internal error: {type(error).__name__}"), REST)
+            self._become("broken")
+        finally:
+            if self.state != "broken":
+                self._become("stopped")
+
+    async def _go_on(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             if (delay := self._next - loop.time()) > 0:
@@ -229,15 +239,6 @@ class Supervisor:
             self.state, self.since = state, time.time()
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
-
-    def _over(self, task: asyncio.Task[None]) -> None:
-        """Note that the task has ended: nothing needs the plugin, or it cannot be used."""
-        if self._task is task:
-            self._task = None
-            if self.state != "broken":
-                self._become("stopped")
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("plugin %s: its supervision has failed", self.name, exc_info=error)
 
     async def stop(self) -> None:
         """End the plugin."""

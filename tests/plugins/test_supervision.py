@@ -364,6 +364,21 @@ async def test_a_plugin_that_runs_elsewhere_is_used_and_found_again(bench, tmp_p
         assert (bench.directory / "notes/mail").exists()
 
 
+async def test_a_bug_of_the_agent_leaves_no_call_waiting(bench, monkeypatch):
+    """It is an error of the resource, and the next call tries again."""
+    monkeypatch.setattr(supervisor, "REST", 0.0)
+    plugin = await bench.use()
+    monkeypatch.setattr(plugin.supervisor, "_start", broken)
+    for _ in range(2):
+        with pytest.raises(Permanent, match="plugin notes: internal error: ZeroDivisionError"):
+            await create(plugin, "web")
+
+
+async def broken() -> Any:
+    """Fail as no plugin does."""
+    raise ZeroDivisionError
+
+
 @asynccontextmanager
 async def serving(directory: Path, certificates: Path, address: str) -> AsyncIterator[str]:
     """Run a plugin that listens at an address; the value is where."""
