@@ -187,6 +187,7 @@ def test_all_mistakes_of_all_sources_are_reported_together(tmp_path):
         ("name: demo\nversion: v1\n", "'v1' is no version"),
         ("nmae: demo\nversion: 1.0.0\n", "there is no member 'nmae'"),
         ("- demo\n", "a manifest is a mapping"),
+        ("name: demo\nversion: 1.0.0\nuser: a b\n", "'a b' is no name of a user"),
         ("name: file\nversion: 1.0.0\n", "'file' is a family of built-in kinds"),
     ],
 )

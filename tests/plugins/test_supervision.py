@@ -226,6 +226,16 @@ async def test_what_cannot_be_a_plugin_fails_its_resources_and_is_tried_again(be
     assert (await create(plugin, "web")).id == "web"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
+@pytest.mark.parametrize(("setting", "user"), [(None, "nobody"), (ME, ME)], ids=["package", "setting"])
+async def test_a_package_says_which_user_it_needs_unless_the_settings_do(bench, setting, user):
+    """Without either it has a user of its own."""
+    (bench.directory / "schema.json").write_text(to_json(dataclasses.replace(NOTES, user="nobody")))
+    plugin = await bench.use(command=["sh", "-c", "echo I am $(id -un)"], user=setting)
+    with pytest.raises(Permanent, match=f"it wrote b'I am {user}"):
+        await create(plugin, "web")
+
+
 async def test_a_plugin_that_hangs_is_ended_after_a_call_was_not_answered(bench, monkeypatch):
     """Its loop is blocked, so that it answers nothing, not even whether it works."""
     monkeypatch.setattr(supervisor, "ANSWER", 0.2)
