@@ -3,7 +3,8 @@
 A file is on the disk before the repair goes on. What is not kept is reported with the reason, and the repair goes on:
 content of more than `largest` bytes, content that is secret or may be, and everything while the disk is full. The files
 are private from the first byte. When there is no room for a new one, the oldest are removed; a file that is kept again
-counts as new. Several processes may use the directory.
+counts as new. Their times of change tell their order, also if the clock was wrong: each is later than all before it.
+Several processes may use the directory.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ MOST = 100
 """Most files that one run keeps."""
 SHARE = 4
 """One run keeps at most this fraction of the room, so that one removal of a directory does not push out all else."""
-YOUNG = 60.0
-"""Seconds for which content that is kept again counts as new already."""
+YOUNG, STEP = 60.0, 0.001
+"""Seconds for which content that is kept again counts as new already; seconds between two times, at least."""
 UNENCRYPTED = "such content is not kept, because it cannot be encrypted yet"
 
 
@@ -59,6 +60,8 @@ class KeptFiles:
         self._lock = threading.Lock()
         self._used = 0
         """Bytes of all files, as of `_known`."""
+        self._newest = 0.0
+        """Time of the newest of them."""
         self._known: tuple[int, ...] = ()
         """The directory's inode and time of change when its files were last counted."""
 
@@ -77,14 +80,20 @@ class KeptFiles:
         digest = hashlib.sha256(data).hexdigest()
         with self._lock:
             place = self._place(digest)
+            self._count(place.directory)
+            clock, least = time.time(), self._newest + STEP
+            now = max(clock, least)
             if (seen := place.look()) and _holds(place, seen, data):
-                if time.time() - seen.st_mtime > YOUNG:  # a write to the disk, which flapping must not repeat
-                    paths.touch(place, None)
+                if now - seen.st_mtime > YOUNG:  # a write to the disk, which flapping must not repeat
+                    self._stamp(place, now)
                 return digest
             self._make_room(place.directory, _charge(len(data)))
             if disk_room.spare(self._state_dir) < len(data):
                 raise OSError(errno.ENOSPC, "what is free on the disk is left to the journal")
             Replacement(place, data, 0o600, -1, -1, self._durable).place()
+            if clock < least:  # otherwise, the system has given it the right time
+                self._stamp(place, now)
+            self._newest = now
             self._used += _charge(len(data))
             self._known = _looks(place.directory)
         return digest
@@ -127,10 +136,20 @@ class KeptFiles:
                 paths.directory(self._state_dir).sync()
             return paths.at(path)
 
+    def _count(self, directory: SafeDirectory) -> None:
+        """Look at all files, if others were added or removed since."""
+        if _looks(directory) != self._known:
+            found = [info for _, info in _entries(directory)]
+            self._used = sum(_charge(info.st_size) for info in found)
+            self._newest = max((info.st_mtime for info in found), default=0.0)
+
+    def _stamp(self, place: Place, now: float) -> None:
+        """Make a file the newest."""
+        paths.touch(place, (now, now))
+        self._newest = now
+
     def _make_room(self, directory: SafeDirectory, charge: int) -> None:
         """Remove the oldest files until there is room for one more, and a tenth of the room is free."""
-        if _looks(directory) != self._known:
-            self._used = sum(_charge(info.st_size) for _, info in _entries(directory))
         if self._used + charge <= self.bounds.room:
             return
         found = sorted(_entries(directory), key=lambda entry: entry[1].st_mtime_ns)

@@ -193,6 +193,22 @@ async def test_the_oldest_content_makes_room(site: Site) -> None:
     assert digest("drift 0\n") not in site.kept
 
 
+async def test_a_clock_that_was_ahead_makes_no_content_newer(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock was a year ahead for one of thirty files. It goes in its turn, also after a restart."""
+    bounds, now = KeptBounds(room=40 * KIB), time.time()
+    year, contents = 365 * 86_400, [f"{number}".encode() for number in range(30)]
+    kept = KeptFiles(str(site.state), bounds, durable=False)
+    for number, data in enumerate(contents):
+        monkeypatch.setattr(module.time, "time", lambda number=number: now + number + (year if number == 3 else 0))
+        if number == 6:
+            kept = KeptFiles(str(site.state), bounds, durable=False)
+        kept.keep(data)
+
+    names = [hashlib.sha256(data).hexdigest() for data in contents]
+    assert 8 < len(site.kept) <= 10
+    assert set(site.kept) == set(names[-len(site.kept) :])
+
+
 async def test_what_another_process_keeps_counts(site: Site) -> None:
     """A one-shot run beside the agent uses the same directory."""
     other = KeptFiles(str(site.state), KeptBounds(room=40 * KIB), durable=False)
