@@ -47,6 +47,8 @@ with _quiet():
 
 UNCACHED: tuple[type[Model], ...] = (*models.UNCACHED, models.Host, models.ResourceStatus, models.Condition)
 """Models whose records in etcd the cache does not hold: no resource reads those of other hosts."""
+ROOM = 4 * SHARED_LIMIT
+"""Most bytes of the records that this host reads, whatever others have written. Text may take more as JSON."""
 ANSWER = 5.0
 """Seconds in which a member must answer a request."""
 
@@ -70,7 +72,7 @@ class EtcdSession:
     async def __aenter__(self) -> WorldRecords:
         """Connect, and read the strings. Raises the errors of the store."""
         access = partial(read_access, self._settings)
-        driver = EtcdDriver(await Blocking(1)(access), self._settings.prefix, access)
+        driver = EtcdDriver(await Blocking(1)(access), self._settings.prefix, access, room=ROOM)
         api = await self._stack.enter_async_context(NbApi(driver, IndexedStore(), uncached=UNCACHED))
         driver.listen = lambda: self._tell(driver.trouble)
         if self._describe:

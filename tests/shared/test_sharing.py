@@ -12,8 +12,8 @@ from holdfast import Permanent, Temporary
 from holdfast.agent.northbound.drivers.base import DbTransaction, Delete
 from holdfast.agent.northbound.drivers.etcd import EtcdDriver
 from holdfast.agent.northbound.drivers.etcd_connection import Access
-from holdfast.agent.records import world_records
-from holdfast.agent.shared import world_database
+from holdfast.agent.records import rows, world_records
+from holdfast.agent.shared import etcd_session, world_database
 from sharing import item, stored, until_string
 
 
@@ -110,6 +110,37 @@ async def test_all_hosts_together_have_more_room_than_one(make, etcd, prefix, mo
         await host.world.set_string(str(number), "x" * 1_000_000)
     with pytest.raises(Permanent, match=f"may have at most {world_records.SHARED_LIMIT} bytes"):
         await host.world.set_string("too much", "x" * 1_000_000)
+
+
+async def test_what_others_write_beyond_all_bounds_is_not_read(make, etcd, prefix, monkeypatch):
+    """Something else than an agent writes it. The strings stay as they were last seen, and health says what to remove.
+
+    The strings are read again as soon as there is less.
+    """
+    monkeypatch.setattr(etcd_session, "ROOM", 20_000)
+    host = await make("web1").share(*etcd.endpoints, prefix=prefix)
+    await host.world.set_string("before", "1")
+    other = EtcdDriver(Access(etcd.endpoints), prefix)
+    await other.open()
+    large = [rows.row("world_strings", {"id": f"large{number}", "value": "x" * 5000}) for number in range(8)]
+    for each in large:
+        await other.commit(DbTransaction([each]))
+    await host.until(lambda: host.trouble)
+
+    assert f"etcd has more than 20000 bytes of records: remove some below {prefix}world_strings/" in host.trouble
+    assert await host.world.string("before") == "1"
+    strings = await host.database.records()
+    assert sum(strings.string(each.id) is not None for each in large) < 5
+    late = await make("web2").share(*etcd.endpoints, prefix=prefix)
+    with pytest.raises(Temporary, match="etcd has more than 20000 bytes"):
+        await late.world.string("before")
+
+    await other.commit(DbTransaction([Delete("world_strings", each.id) for each in large[1:]]))
+    await host.until(lambda: not host.trouble)
+    await until_string(host, "large0", "x" * 5000)
+    await late.until(lambda: not late.trouble)
+    await until_string(late, "large0", "x" * 5000)
+    await other.close()
 
 
 async def test_without_the_extra_the_condition_names_the_package(make, prefix, monkeypatch):

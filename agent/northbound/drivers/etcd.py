@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
@@ -57,12 +58,23 @@ KEEP_ALIVE = "/etcdserverpb.Lease/LeaseKeepAlive"
 
 
 class EtcdDriver(Driver):
-    """A cluster, or a part of its keys. `renew` reads the access again, in a thread, before each connection."""
+    """A cluster, or a part of its keys. `renew` reads the access again, in a thread, before each connection.
+
+    `room`: most bytes that `read` returns. A watch that has told of as many ends with `Compacted`, so that its consumer
+    reads again: what other hosts write takes no more memory than twice that.
+    """
 
     limits = Limits(operations=128, bytes=1_500_000)
 
-    def __init__(self, access: Access, prefix: str = PREFIX, renew: Callable[[], Access] | None = None) -> None:
-        self._prefix = prefix.encode()
+    def __init__(
+        self,
+        access: Access,
+        prefix: str = PREFIX,
+        renew: Callable[[], Access] | None = None,
+        *,
+        room: int = sys.maxsize,
+    ) -> None:
+        self._prefix, self._room = prefix.encode(), room
         self._connection = Connection(access, renew)
         self._closing = asyncio.Event()
         self.listen: Callable[[], None] = lambda: None
@@ -82,7 +94,7 @@ class EtcdDriver(Driver):
         """Return the rows, read page by page at one revision."""
         if tables is not None and not tables:
             return Snapshot(await self._revision(), [])
-        revision, rows = 0, []
+        revision, rows, size = 0, [], 0
         for table in [None] if tables is None else tables:
             start, end = self._range(table)
             while start:
@@ -94,6 +106,11 @@ class EtcdDriver(Driver):
                     raise Unavailable(f"etcd cannot read: {error.text}") from None
                 revision = revision or answer.header.revision
                 rows += self._rows(answer.kvs)
+                size += sum(len(each.value) for each in answer.kvs)
+                if size > self._room:
+                    keys = self._range(table)[0].decode()
+                    self._tell(f"etcd has more than {self._room} bytes of records: remove some below {keys}")
+                    raise Unavailable(self.trouble)
                 start = answer.kvs[-1].key + b"\0" if answer.more else b""
         return Snapshot(revision, rows)
 
@@ -161,10 +178,10 @@ class EtcdDriver(Driver):
 
         `trouble` says why it cannot be.
         """
-        tries, armed = 0, False
+        tries, armed, seen = 0, False, _Seen(self._room)
         while not self._closing.is_set():
             try:
-                async for batch in self._stream(after):
+                async for batch in self._stream(after, seen):
                     tries = 0
                     self._tell("")
                     if batch.changes or batch.revision > after or not armed:
@@ -245,7 +262,7 @@ class EtcdDriver(Driver):
             self.trouble = trouble
             self.listen()
 
-    async def _stream(self, after: int) -> AsyncIterator[WatchBatch]:
+    async def _stream(self, after: int, seen: _Seen) -> AsyncIterator[WatchBatch]:
         """Yield the batches of one stream of etcd, of all tables: a consumer learns their revisions, too.
 
         Raises `Compacted`, `Rejected` and `Unavailable`.
@@ -265,6 +282,7 @@ class EtcdDriver(Driver):
                     await self._demand_reached(after)
                 yield WatchBatch(after, ())
                 continue
+            seen.add(answer.events, after)
             parts += answer.events
             if answer.fragment:
                 continue
@@ -338,6 +356,19 @@ class EtcdDriver(Driver):
         else:
             request = message["RangeRequest"](key=self._key(condition.table, condition.id), keys_only=True)
         return message["RequestOp"](request_range=request)
+
+
+class _Seen:
+    """Counts the bytes that one watch has received."""
+
+    def __init__(self, room: int) -> None:
+        self._left = room
+
+    def add(self, events: Sequence[Any], after: int) -> None:
+        """Count events. Raises `Compacted` if they are too many, so that their consumer reads the records instead."""
+        self._left -= sum(len(each.kv.value) for each in events)
+        if self._left < 0:
+            raise Compacted(after, after)
 
 
 def _wanted(table: str, tables: Sequence[str] | None) -> bool:
