@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -23,7 +24,7 @@ from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.paths import demand_safe
 from holdfast.agent.sqlite_files import clear, damaged, set_aside
 from holdfast.resources import paths
-from holdfast.resources.errors import HoldfastError
+from holdfast.resources.errors import HoldfastError, refused_call
 from holdfast.states.source.hostfiles import absolute
 
 CREDENTIALS = struct.Struct("3i")
@@ -102,8 +103,15 @@ class Lock:
 
     def _take(self) -> int:
         """Return the descriptor of the locked file."""
-        place = paths.at(absolute(self.path))
-        descriptor = os.open(place.at, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=place.fd)
+        place, how = paths.at(absolute(self.path)), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            descriptor = os.open(place.at, how, 0o600, dir_fd=place.fd)
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise refused_call(
+                f"cannot use {self.path}: {error.strerror}; {_fix(str(error.strerror))}", error
+            ) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

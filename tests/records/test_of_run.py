@@ -175,6 +175,43 @@ def test_a_full_disk_does_not_stop_the_run(tree: Tree) -> None:
         subprocess.run(["umount", "-l", state], check=True)
 
 
+WRITES = """
+import asyncio, sys
+from pathlib import Path
+from holdfast.agent.engine.model.events import Outcome, PassEnded, PassRecord, PassStarted, Ran
+from holdfast.agent.records.of_run import recorded
+
+async def main():
+    async with recorded(Path(sys.argv[1]), "web1", str, print, durable=False) as run:
+        for number in range(300):
+            run.tell(PassStarted(number, "start"))
+            run.tell(Ran(number, Outcome(f"{sys.argv[2]}[{number}]", 0, True, {"a": 1})))
+            run.tell(PassEnded(PassRecord(number, "start", 0.0)))
+            await asyncio.sleep(0)
+
+sys.stdin.readline()
+asyncio.run(main())
+"""
+
+
+def test_two_runs_at_once_lose_nothing(tree: Tree) -> None:
+    """Runs of other states are allowed beside each other. Their processes write to one new file at the same time."""
+    (tree.root / "state").mkdir(mode=0o700)
+    argv = [sys.executable, "-c", WRITES, str(tree.root / "state")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment(), "text": True}
+    runs = [subprocess.Popen([*argv, name], **pipes) for name in ("one", "two")]
+    for each in runs:
+        each.stdin.write("\n")
+        each.stdin.flush()
+    assert [each.communicate(timeout=DEADLINE)[0] for each in runs] == ["", ""], "no warning"
+
+    found = rows(tree, "--limit", "1000")
+    names = [each["resource"] for each in found if each["table"] == "changes"]
+    assert sorted(names) == sorted(f"{name}[{number}]" for name in ("one", "two") for number in range(300))
+    assert len({each["id"] for each in found}) == 1200
+    assert "everything can be read" in tree("db", "check", check=0).stdout
+
+
 def test_what_was_changed_before_a_kill_is_recorded(tree: Tree) -> None:
     """Takes over a second: a run is killed while a command runs; its pass has no end."""
     tree.sls("slow", "sleep 60:\n  cmd.run: []\n")
