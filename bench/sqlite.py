@@ -1,4 +1,4 @@
-"""Measures the SQLite database of the northbound store: creating rows in batches of 100, and the way to a watch.
+"""Measures the SQLite database of the northbound store: creating rows in batches of 100, and the way to a handler.
 
 Plain sqlite3 writes the same rows, and the same rows of the history, in the same batches to a file beside. The rates
 are those of the median batch, so a slow flush does not count. Prints one line of JSON.
@@ -17,12 +17,21 @@ from typing import Any
 
 from harness import median, private_directory
 
+from holdfast.agent.northbound.api import NbApi
 from holdfast.agent.northbound.drivers.base import DbTransaction, Expect, Put
 from holdfast.agent.northbound.drivers.sqlite import SqliteDriver
 from holdfast.agent.northbound.drivers.sqlite_tables import LOG, PUT, SCHEMA
+from holdfast.agent.northbound.model import Model
+from holdfast.agent.northbound.store.indexed import IndexedStore
 
 BATCHES, EACH, CHANGES = 100, 100, 300
 DATA = b"x" * 200
+
+
+class Watched(Model, table="bench-watched"):
+    """A record that changes."""
+
+    text: str
 
 
 class Plain:
@@ -68,8 +77,8 @@ async def rates(driver: SqliteDriver, plain: Plain) -> dict[str, float]:
 
 
 async def notice(driver: SqliteDriver) -> float:
-    """Return the median seconds from the end of a commit of SQLite to the consumer of a watch."""
-    committed, times = 0.0, []
+    """Return the median seconds from the end of a commit of SQLite until a handler is called."""
+    committed, called = 0.0, asyncio.Queue[float]()
     write = driver._file.write  # noqa: SLF001 - the end of a commit is in the thread
 
     def timed(calls: Any) -> Any:
@@ -78,14 +87,19 @@ async def notice(driver: SqliteDriver) -> float:
         committed = time.perf_counter()
         return result
 
+    async def handler(_: Any) -> None:
+        called.put_nowait(time.perf_counter())
+
     driver._file.write = timed  # type: ignore[method-assign] # noqa: SLF001
-    watch = aiter(driver.watch((await driver.read()).revision))
-    await anext(watch)
-    for number in range(CHANGES):
-        writing = asyncio.create_task(driver.commit(DbTransaction([Put("rows", "watched", b"%d" % number)])))
-        await anext(watch)
-        times.append(time.perf_counter() - committed)
-        await writing
+    times = []
+    async with NbApi(driver, IndexedStore()) as api:
+        await api.create(Watched(id="watched", text=""))
+        api.handle(Watched, handler, "bench")
+        for number in range(CHANGES):
+            writing = asyncio.create_task(api.update(Watched(id="watched", text=f"{number}")))
+            at = await called.get()
+            times.append(at - committed)
+            await writing
     return median(times)
 
 

@@ -51,6 +51,7 @@ SMALL = {
     "store": Small({"RECORDS": 40, "BATCH": 20, "REPEAT": 1}),
     "sqlite": Small({"BATCHES": 2, "EACH": 2, "CHANGES": 2}),
     "etcd": Small({"WRITERS": 2, "EACH": 2, "ROUNDS": 1, "CHANGES": 2}),
+    "world": Small({"STRINGS": 4, "CHANGES": 2}),
     "who": Small({"COUNT": 1, "DIRECTORIES": 2, "EVENTS": 2, "RESTED": 1, "PROGRAMS": 2, "REPEAT": 1}),
     "paths": Small({"COUNT": 3, "SIZES": {"small": [4, 2]}}),
 }
