@@ -80,7 +80,7 @@ def test_each_benchmark_is_tested() -> None:
 def test_a_benchmark_prints_the_figures_of_its_rows(script: str) -> None:
     """The last line is JSON with a number for each row of the table."""
     small = SMALL[script]
-    if script == "etcd" and not etcd_server.installed():
+    if script in ("etcd", "world") and not etcd_server.installed():
         pytest.skip("etcd is not installed (Debian: etcd-server)")
     done = subprocess.run(
         [sys.executable, "-c", RUN, script, json.dumps(small.constants), *small.arguments],

@@ -33,7 +33,12 @@ async def test_hosts_write_one_map_at_once_and_keep_each_others_entries(make, et
     hosts = [await make(f"web{number}").share(*etcd.endpoints, prefix=prefix) for number in range(4)]
     watch = hosts[0].world.watch_hosts("addresses")
     await item(watch)
-    await asyncio.gather(*(each.world.set_host("addresses", f"10.0.0.{count}") for count in range(5) for each in hosts))
+
+    async def write(host):
+        for count in range(5):
+            await host.world.set_host("addresses", f"10.0.0.{count}")
+
+    await asyncio.gather(*map(write, hosts))
     while await hosts[0].world.hosts("addresses") != dict.fromkeys(["web0", "web1", "web2", "web3"], "10.0.0.4"):
         await item(watch)
     await hosts[1].world.set_host("addresses", None)
