@@ -32,18 +32,18 @@ class Payloads:
     def inputs(self, kind: KindModel, data: bytes, *, defaults: bool = False) -> dict[str, Any]:
         """Return the arguments of a resource, with `defaults` for those that are not given."""
         decoder = Decoder(self.schema, wire=True, defaults=defaults)
-        return _valid(decoder, decoder.inputs(kind, _loaded(data)))
+        return _valid(decoder, decoder.inputs(kind, loaded(data)))
 
     def state(self, kind: KindModel, data: bytes) -> dict[str, Any]:
         """Return the state of a resource."""
         decoder = Decoder(self.schema, wire=True)
-        return _valid(decoder, decoder.outputs(kind, _loaded(data)))
+        return _valid(decoder, decoder.outputs(kind, loaded(data)))
 
     def config(self, data: bytes) -> dict[str, Any]:
         """Return the configuration of the provider, with defaults."""
         record, decoder = self.schema.config, Decoder(self.schema, wire=True, defaults=True)
         fields, rules = (record.fields, record.rules) if record else ((), ())
-        return _valid(decoder, decoder.fields(fields, rules, _loaded(data)))
+        return _valid(decoder, decoder.fields(fields, rules, loaded(data)))
 
     def config_given(self, data: Any) -> dict[str, Any]:
         """Return the configuration that an operator has written, with defaults."""
@@ -54,12 +54,12 @@ class Payloads:
     def arguments(self, function: FunctionModel, data: bytes) -> dict[str, Any]:
         """Return the arguments of a function, with defaults."""
         decoder = Decoder(self.schema, wire=True, defaults=True)
-        return _valid(decoder, decoder.fields(function.parameters, function.rules, _loaded(data)))
+        return _valid(decoder, decoder.fields(function.parameters, function.rules, loaded(data)))
 
     def results(self, function: FunctionModel, data: bytes) -> dict[str, Any]:
         """Return the result of a function."""
         decoder = Decoder(self.schema, wire=True)
-        return _valid(decoder, decoder.fields(function.results, (), _loaded(data)))
+        return _valid(decoder, decoder.fields(function.results, (), loaded(data)))
 
     def pack_arguments(self, function: FunctionModel, values: Mapping[str, Any]) -> bytes:
         """Return the payload of arguments of a function."""
@@ -89,11 +89,17 @@ def _valid(decoder: Decoder, values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _loaded(data: bytes) -> Any:
+def loaded(data: bytes) -> Any:
+    """Return the data of a payload. Raises `InvalidPayload`."""
     try:
-        return json.loads(data or b"{}")
+        return json.loads(data or b"{}", parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise InvalidPayload([Violation("form", "", f"the payload is not JSON: {error}")]) from None
+
+
+def _refuse(word: str) -> Any:
+    """Refuse a number that JSON does not have, such as NaN."""
+    raise ValueError(f"{word} is no value of JSON")
 
 
 def _dumped(data: Any) -> bytes:

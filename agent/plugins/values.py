@@ -67,8 +67,11 @@ class TextForm(NamedTuple):
 
 
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86400}
-PART = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d)")
-WHOLE = re.compile(r"(?:\d+(?:\.\d+)?(?:us|ms|s|m|h|d))+")
+PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(us|ms|s|m|h|d)")
+WHOLE = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:us|ms|s|m|h|d))+")
+MOMENT = re.compile(
+    r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)", re.ASCII
+)
 MICROSECOND = dt.timedelta(microseconds=1)
 
 
@@ -91,7 +94,7 @@ def format_duration(value: dt.timedelta) -> str:
 def parse_moment(text: str) -> dt.datetime:
     """Return the moment of a text in the form of RFC 3339, in UTC."""
     wanted = "a date and time with zone, such as '2026-01-31T12:00:00Z'"
-    if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)", text):
+    if not MOMENT.fullmatch(text):
         raise ValueError(wanted)
     try:
         return dt.datetime.fromisoformat(text).astimezone(dt.UTC)

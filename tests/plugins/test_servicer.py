@@ -1,10 +1,9 @@
-"""What a provider answers to the calls of the protocol."""
+"""What a provider answers to the calls of the protocol, written in Python and in TypeScript."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 
 import pytest
 
@@ -60,7 +59,7 @@ async def test_violations_of_the_schema_and_of_the_author_have_codes_and_paths(c
         ("missing", "owner"),
     ]
     assert [(each.code, each.path) for each in refused.violations] == [("rule", "owner")]
-    assert caller.notes.calls == ["check"]
+    assert await caller.calls() == ["check"]
 
 
 @pytest.mark.parametrize("unknown", [{"owner": UNKNOWN}, {"lines": [{"text": UNKNOWN}]}], ids=["whole", "a part"])
@@ -70,7 +69,7 @@ async def test_unknown_inputs_are_accepted_without_the_authors_check(caller, unk
 
     assert not answer.violations
     assert caller.payloads.inputs(NOTE, answer.inputs) == {**WEB, **unknown}
-    assert caller.notes.calls == []
+    assert await caller.calls() == []
 
 
 async def test_diff_names_what_an_update_changes_and_what_replaces(caller):
@@ -86,31 +85,22 @@ async def test_diff_names_what_an_update_changes_and_what_replaces(caller):
     ]
 
 
-async def test_a_write_only_field_differs_if_the_author_says_so(caller, notes_module, monkeypatch):
+async def test_a_write_only_field_differs_if_the_author_says_so(caller):
     """The answer to a read names it, and the agent passes that on when it asks for the differences."""
-    await caller("Create", inputs=WEB)
-
-    async def other_password(self, key, inputs):
-        return notes_module.plugin.Found("web", self.found("web").state, differs=("password",))
-
-    monkeypatch.setattr(notes_module.Notes, "read", other_password)
-    read = await caller.read("web", password=Secret("x"))
-    inputs = {**WEB, "password": Secret("x")}
-    found = await caller("Diff", "web", state=read.state, inputs=inputs, differs=read.differs)
+    name = "differs-password"
+    await caller("Create", inputs={**WEB, "name": name})
+    read = await caller.read(name, password=Secret("x"))
+    inputs = {**WEB, "name": name, "password": Secret("x")}
+    found = await caller("Diff", name, state=read.state, inputs=inputs, differs=read.differs)
 
     assert list(read.differs) == ["password"]
     assert [(each.path, each.kind) for each in found.differences] == [("password", "change")]
 
 
-async def test_a_field_that_is_returned_is_not_named_as_different(caller, notes_module, monkeypatch):
+async def test_a_field_that_is_returned_is_not_named_as_different(caller):
     """The agent compares it; the author has made a mistake."""
-    await caller("Create", inputs=WEB)
-
-    async def wrong(self, key, inputs):
-        return notes_module.plugin.Found("web", self.found("web").state, differs=("owner",))
-
-    monkeypatch.setattr(notes_module.Notes, "read", wrong)
-    answer = await caller.read("web")
+    await caller("Create", inputs={**WEB, "name": "differs-owner"})
+    answer = await caller.read("differs-owner")
 
     assert answer.failure.code == "fault"
     assert "only write-only fields may be named: password" in answer.failure.message
@@ -125,13 +115,13 @@ async def test_a_dry_run_does_not_call_the_author(caller):
     assert caller.payloads.state(NOTE, created.state) == {**WEB, "size": UNKNOWN}
     assert caller.payloads.state(NOTE, updated.state) == {**WEB, "lines": [], "size": 3}
     assert not deleted.failure.code
-    assert caller.notes.calls == []
+    assert await caller.calls() == []
 
 
 @pytest.mark.parametrize(
     ("name", "code", "told"),
     [
-        ("create-raises", "fault", "KeyError: 'no such thing as ********'"),
+        ("create-raises", "fault", "no such thing as ********"),
         ("create-fails", "permanent", "the note is locked for ever"),
         ("create-waits", "retry", "the note is locked"),
         ("create-hangs", "retry", "the time is over"),
@@ -142,17 +132,14 @@ async def test_what_an_author_raises_is_a_failure_with_a_code(caller, name, code
     inputs = {**WEB, "name": name, "password": Secret("hunter22")}
     answer = await caller("Create", inputs=inputs, timeout_ms=100 if "hangs" in name else 0)
 
-    assert (answer.failure.code, answer.failure.message) == (code, told)
+    assert answer.failure.code == code
+    assert told in answer.failure.message
+    assert "hunter" not in answer.failure.message
 
 
-async def test_a_read_of_many_that_fails_is_a_failure_of_each_without_secrets(caller, notes_module, monkeypatch):
+async def test_a_read_of_many_that_fails_is_a_failure_of_each_without_secrets(caller):
     """The author asks one question for all, and tells what he has asked."""
-
-    async def failing(self, wanted):
-        raise notes_module.plugin.Permanent(f"login failed with {wanted[0][1].password.value}")
-
-    monkeypatch.setattr(notes_module.Notes, "read_many", failing)
-    answer = await caller.read("web", password=Secret("hunter22"))
+    answer = await caller.read("many-fails", password=Secret("hunter22"))
 
     assert (answer.failure.code, answer.failure.message) == ("permanent", "login failed with ********")
 
@@ -171,21 +158,18 @@ async def test_an_unknown_resource_fails_by_itself_among_others(caller):
 async def test_a_read_can_be_cancelled(caller):
     """As every call."""
     reading = asyncio.ensure_future(caller.read("read-hangs"))
-    while "read" not in caller.notes.calls:
-        await asyncio.sleep(0)
+    await caller.until("read")
     await caller.connection.call("Cancel", message["CancelRequest"]())
 
     assert (await asyncio.wait_for(reading, DEADLINE)).failure.code == "cancelled"
 
 
-async def test_an_upgrade_to_a_wrong_state_is_a_fault_of_the_provider(caller, notes_module, monkeypatch):
+async def test_an_upgrade_to_a_wrong_state_is_a_fault_of_the_provider(caller):
     """What is wrong with it is said."""
-
-    async def wrong(self, version, state):
-        return {"name": "web"}
-
-    monkeypatch.setattr(notes_module.Notes, "upgrade", wrong)
-    answer = await caller("UpgradeState", state=b"{}")
+    subject = message["Subject"](token="notes:note:Note", version=9)
+    answer = await caller.connection.call(
+        "UpgradeState", message["UpgradeStateRequest"](subject=subject, state=b"{}"), DEADLINE
+    )
 
     assert answer.failure.code == "fault"
     assert "the provider returned a wrong notes.note: owner: it is required" in answer.failure.message
@@ -227,41 +211,29 @@ async def test_each_of_several_reads_fails_by_itself(caller):
 
 
 @pytest.mark.parametrize(
-    ("returned", "told"),
+    ("deed", "told"),
     [
-        (None, "the provider must return plugin.Found with an id, not NoneType"),
-        ({"id": ""}, "the provider must return plugin.Found with an id"),
-        ({"size": "many"}, "the provider returned a wrong notes.note: size: it must be a whole number"),
-        ({"drop": "size"}, "the provider returned a wrong notes.note: size: it is required"),
-        ({"lines": 5}, "the provider returned a notes.note with a value of a wrong type"),
+        ("nothing", "the provider must return"),
+        ("id", "the provider must return"),
+        ("size", "the provider returned a wrong notes.note: size: it must be a whole number"),
+        ("missing", "the provider returned a wrong notes.note: size: it is required"),
+        ("lines", "the provider returned a notes.note with a value of a wrong type"),
     ],
 )
-async def test_a_wrong_answer_of_the_author_is_his_fault_and_said_so(caller, notes_module, monkeypatch, returned, told):
+async def test_a_wrong_answer_of_the_author_is_his_fault_and_said_so(caller, deed, told):
     """The state is not sent."""
-    await caller("Create", inputs=WEB)
-
-    async def wrong(self, key, inputs):
-        if returned is None:
-            return "web"
-        right = self.found("web")
-        values = {**vars(right.state), **{k: v for k, v in returned.items() if k not in ("id", "drop")}}
-        values.pop(returned.get("drop", ""), None)
-        return notes_module.plugin.Found(returned.get("id", "web"), notes_module.Note(**values))
-
-    monkeypatch.setattr(notes_module.Notes, "read", wrong)
-    answer = await caller.read("web")
+    await caller("Create", inputs={**WEB, "name": f"wrong-{deed}"})
+    answer = await caller.read(f"wrong-{deed}")
 
     assert answer.failure.code == "fault"
-    assert told in answer.failure.message.replace("not str", "not NoneType")
+    assert told in answer.failure.message
     assert not answer.state
 
 
 async def test_a_call_that_takes_too_long_can_be_cancelled(caller):
     """The call answers that it was cancelled."""
     call = asyncio.ensure_future(caller("Create", inputs={**WEB, "name": "create-hangs"}))
-    async with asyncio.timeout(DEADLINE):
-        while "create" not in caller.notes.calls:
-            await asyncio.sleep(0)
+    await caller.until("create")
     await caller.connection.call("Cancel", message["CancelRequest"]())
 
     assert (await call).failure.code == "cancelled"
@@ -278,7 +250,7 @@ async def test_events_follow_the_one_that_says_armed(caller):
     """An event without an id says that changes may have been missed."""
     events = caller.connection.watch(["notes:note:Note"], "r7")
     found = [await anext(events), await anext(events)]
-    caller.notes.changed.put_nowait(("web", "r8"))
+    await caller.invoke(owner="event web r8")
     found.append(await anext(events))
     await events.aclose()
 
@@ -289,8 +261,9 @@ async def test_events_follow_the_one_that_says_armed(caller):
     ]
 
 
-async def test_a_watch_that_is_cancelled_leaves_no_task(caller):
+async def test_a_watch_that_is_cancelled_leaves_no_task(python_caller):
     """Agents come and go, and the provider stays."""
+    caller = python_caller
     before = asyncio.all_tasks()
     events = caller.connection.watch(["notes:note:Note"], "")
     assert (await anext(events)).armed
@@ -314,13 +287,14 @@ async def test_both_sides_agree_on_a_protocol(caller):
     assert newer.failure.message == "the plugin speaks versions 1 to 1 of the protocol, the agent 8 to 9"
 
 
-async def test_a_wrong_configuration_is_refused_with_the_path(caller):
+async def test_a_wrong_configuration_is_refused_with_the_path(caller, tmp_path):
     """Nothing is configured."""
     config = json.dumps({"directory": "relative"}).encode()
     for method in ("CheckConfig", "Configure"):
         answer = await caller.connection.call(method, message["ConfigRequest"](config=config))
         assert [(each.code, each.path) for each in answer.violations] == [("form", "directory")]
-    assert caller.notes.directory != Path("relative")
+    await caller("Create", inputs=WEB)
+    assert (tmp_path / "web").exists()
 
 
 async def test_an_unknown_resource_is_a_failure_that_names_the_version(caller):
@@ -355,19 +329,11 @@ async def test_the_adapter_ends_a_call_in_time(notes_module, tmp_path):
         await connection.call("Read", message["ReadRequest"](items=[item]), timeout=0.05)
 
 
-async def invoked(caller, **arguments):
-    """Call the function of the package."""
-    function = caller.payloads.schema.functions["notes:note:Count"]
-    data = caller.payloads.pack_arguments(function, arguments)
-    request = message["InvokeRequest"](function="notes:note:Count", arguments=data, timeout_ms=1000)
-    return await caller.connection.call("Invoke", request)
-
-
 async def test_a_function_is_called_with_typed_arguments_and_its_result_is_typed(caller):
     """What the author does not set is not given."""
     await caller("Create", inputs=WEB)
     function = caller.payloads.schema.functions["notes:note:Count"]
-    some, none = await invoked(caller, owner="me"), await invoked(caller, owner="you")
+    some, none = await caller.invoke(owner="me"), await caller.invoke(owner="you")
 
     assert caller.payloads.results(function, some.result) == {"total": 1, "largest": "web"}
     assert caller.payloads.results(function, none.result) == {"total": 0}
@@ -378,13 +344,13 @@ async def test_a_function_is_called_with_typed_arguments_and_its_result_is_typed
     [
         ("count-returns-nothing", "fault", "wrong result of Count: total: it is required"),
         ("count-returns-text", "fault", "a wrong result of Count: total: it must be a whole number"),
-        ("count-returns-none", "fault", "TypeError: Count must return CountResult, not NoneType"),
+        ("count-returns-none", "fault", "TypeError: Count must return "),
         ("nobody", "permanent", "nobody owns nothing, not even ********"),
     ],
 )
 async def test_a_function_that_fails_or_returns_something_else_is_a_failure(caller, owner, code, told):
     """No secret of the arguments is shown."""
-    answer = await invoked(caller, owner=owner, password=Secret("hunter22"))
+    answer = await caller.invoke(owner=owner, password=Secret("hunter22"))
 
     assert answer.failure.code == code
     assert told in answer.failure.message

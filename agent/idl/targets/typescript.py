@@ -55,7 +55,7 @@ def _runtime(package: Package, names: tuple[str, ...] | list[str]) -> dict[str, 
 def _package_text(package: Package) -> str:
     """Return the module with the schema: its text, its digest, and its patterns as expressions of JavaScript."""
     lines = "".join(f"    {quoted(line)},\n" for line in to_json(package).split("\n"))
-    patterns = "".join(f"    {quoted(each)}: {_expression(each)},\n" for each in sorted(set(_patterns(package))))
+    patterns = "".join(f"    {quoted(each)}: {_expression(each)},\n" for each in sorted(set(patterns_of(package))))
     return (
         "/** The schema of the package. */\n\n"
         'import type { PackageText } from "./schema.js";\n\n'
@@ -72,7 +72,7 @@ def _expression(pattern: str) -> str:
     return f"[{quoted(javascript(pattern))}, {constant}, {degree}]"
 
 
-def _patterns(package: Package) -> Iterator[str]:
+def patterns_of(package: Package) -> Iterator[str]:
     """Yield the patterns of all types."""
     for module in package.modules:
         fields: list[Field] = [field for each in module.resources for field in each.fields]

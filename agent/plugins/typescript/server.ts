@@ -21,7 +21,7 @@ const SECRET_VARIABLE = "HOLDFAST_PLUGIN_SECRET";
 /** Greatest size of a message, in bytes. */
 const LARGEST = 64 * 1024 * 1024;
 /** Milliseconds that calls have to end when the process is to end. */
-const GRACE = 4000;
+const GRACE = 3000;
 
 /** Serve as a plugin until the agent ends the process. `configure` receives the configuration of agent.yaml. */
 export function serve(source: PackageText, parts: readonly Part[], configure?: Configure): void {
@@ -50,11 +50,10 @@ async function run(source: PackageText, parts: readonly Part[], configure?: Conf
 /** Return the secret of this start, which nothing that the process starts can read. */
 function secretOf(descriptor: number): string {
   delete process.env[SECRET_VARIABLE];
-  try {
-    return readFileSync(descriptor, "utf-8").trim();
-  } finally {
-    closeSync(descriptor);
-  }
+  const secret = readFileSync(descriptor, "utf-8").trim();
+  closeSync(descriptor);
+  if (secret === "") throw new Error("the agent has sent no secret");
+  return secret;
 }
 
 /** End the process after an error that nothing has caught. Its text may have secrets, and is not logged. */
@@ -99,6 +98,7 @@ class Service {
   }
 
   listen(address: string): Promise<void> {
+    grpc.setLogVerbosity(grpc.logVerbosity.NONE); // it would write lines of another form
     return new Promise((resolve, reject) => {
       this.server.bindAsync(address, grpc.ServerCredentials.createInsecure(), (error) =>
         error === null ? resolve() : reject(error),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,19 @@ class Notes(NoteOperations):
         self.calls.append("read")
         name = key.id or str(inputs.name)
         await misbehave(name, "read", inputs)
-        path = self.directory / name
-        return self.found(name) if path.exists() else None
+        if not (self.directory / name).exists():
+            return None
+        said, _, deed = name.partition("-")
+        if said == "wrong":
+            return wrong(deed, self.found(name))
+        return dataclasses.replace(self.found(name), differs=(deed,) if said == "differs" else ())
+
+    async def read_many(self, wanted: Sequence[tuple[plugin.Key, Note]]) -> Sequence[Any]:
+        """Fail for one name."""
+        for _, inputs in wanted:
+            if inputs.name == "many-fails":
+                raise plugin.Permanent(f"login failed with {inputs.password.value}")
+        return await super().read_many(wanted)
 
     async def create(self, inputs: Note) -> plugin.Found[Note]:
         """Write the file."""
@@ -72,7 +84,9 @@ class Notes(NoteOperations):
             yield await self.changed.get()
 
     async def upgrade(self, version: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Version 1 had one text."""
+        """Version 1 had one text; for version 9, return something wrong."""
+        if version == 9:
+            return {"name": "web"}
         return {"name": state["name"], "owner": state["owner"], "size": "0", "lines": [{"text": state["text"]}]}
 
     def write(self, inputs: Note) -> None:
@@ -86,6 +100,14 @@ class Notes(NoteOperations):
         owner, lines = json.loads(path.read_text())
         note = Note(name=name, owner=owner, lines=[Line(text=text) for text in lines], size=path.stat().st_size)
         return plugin.Found(name, note, str(path.stat().st_mtime_ns))
+
+
+def wrong(deed: str, found: plugin.Found[Note]) -> Any:
+    """Return something else than what was found."""
+    if deed == "nothing":
+        return "web"
+    changes = {"size": {"size": "many"}, "missing": {"size": plugin.UNSET}, "lines": {"lines": 5}}.get(deed, {})
+    return plugin.Found("" if deed == "id" else found.id, dataclasses.replace(found.state, **changes))
 
 
 async def misbehave(name: str, when: str, inputs: Note) -> None:
@@ -115,6 +137,11 @@ class Counting(CountFunction):
 
     async def call(self, arguments: Count) -> CountResult:
         """Read all files."""
+        word, *event = arguments.owner.split(" ")
+        if word == "calls":
+            return CountResult(total=0, largest=" ".join(self.notes.calls))
+        if word == "event":
+            self.notes.changed.put_nowait(tuple(event))
         said, _, deed = arguments.owner.partition("-")
         if said == "count":
             return {"returns-nothing": CountResult(), "returns-text": CountResult(total="five")}.get(deed)
