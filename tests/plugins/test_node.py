@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import signal
 import subprocess
@@ -60,7 +61,7 @@ async def test_it_agrees_with_the_agent_on_the_schema(plugin):
     """Its digest is that of the schema from which the compiler has made it."""
     await shake_hands(plugin.client, Schema(NOTES))
     answer = await plugin.client.call("GetSchema", message["GetSchemaRequest"]())
-    other = Schema(NOTES.__class__(**{**vars(NOTES), "version": "2.0.0"}))
+    other = Schema(dataclasses.replace(NOTES, version="2.0.0"))
 
     assert Schema.read(answer.schema.decode()).digest == Schema(NOTES).digest
     with pytest.raises(Permanent, match="with another schema"):

@@ -1,0 +1,124 @@
+// Made by `holdfast idl compile` from the package redis, target typescript. Do not edit it.
+/** What an author's code throws, as failures of the protocol; no secret of the request appears in them. */
+
+import { InvalidData } from "./decode.js";
+import { toBase64 } from "./forms.js";
+import { type Data, parse } from "./json.js";
+import type { Failure } from "./messages.js";
+import { Conflict, Partial, Permanent, Refusal, Temporary, Unsupported } from "./stub.js";
+import { MASK } from "./values.js";
+
+/** Characters of a message. */
+const LONGEST = 2000;
+/** Least number of characters of a secret that is masked within text: shorter ones are parts of too many words. */
+const SHORTEST = 6;
+const URL = /(:\/\/[^\s/:@'"]*:)([^\s/'"]+)(?=@)/g;
+const CONNECTION = ["ECONNREFUSED", "ECONNRESET", "ECONNABORTED", "EPIPE"];
+
+/** The caller no longer waits. */
+export class Cancelled extends Error {}
+
+/** The time that the caller has given is over. */
+export class TimeOver extends Error {}
+
+/** Return the failure for an error. Secrets in the payloads of the request are masked in its text. */
+export function failureOf(error: unknown, request: object): Failure {
+  const code = codeOf(error);
+  let said = error instanceof Error ? error.message || nameOf(error) : String(error);
+  if (code === "fault") said = `${nameOf(error)}: ${said}`;
+  if (isTimeOver(error)) said = "the time is over";
+  return { code, message: [...masked(said, request)].slice(0, LONGEST).join("") };
+}
+
+function codeOf(error: unknown): string {
+  if (error instanceof Partial || error instanceof Temporary || isTimeOver(error)) return "retry";
+  if (CONNECTION.includes(String((error as { code?: unknown } | null | undefined)?.code))) return "retry";
+  if (error instanceof Conflict) return "conflict";
+  if (error instanceof Permanent) return "permanent";
+  if (error instanceof Unsupported) return "unsupported";
+  return isCancelled(error) ? "cancelled" : "fault";
+}
+
+function isTimeOver(error: unknown): boolean {
+  const code = (error as { code?: unknown } | null | undefined)?.code;
+  return error instanceof TimeOver || nameOf(error) === "TimeoutError" || code === "ETIMEDOUT";
+}
+
+function isCancelled(error: unknown): boolean {
+  return error instanceof Cancelled || nameOf(error) === "AbortError";
+}
+
+function nameOf(error: unknown): string {
+  if (!(error instanceof Error)) return typeof error;
+  return error.name === "Error" ? error.constructor.name : error.name;
+}
+
+/** Return a text without the secrets of a request. */
+function masked(text: string, request: object): string {
+  let shown = text;
+  for (const form of formsOf(secretsOf(request))) shown = shown.replaceAll(form, MASK);
+  return shown.replace(URL, `$1${MASK}`);
+}
+
+function formsOf(secrets: Iterable<string>): string[] {
+  const lines = [...secrets].flatMap((each) => [each.trim(), ...each.split("\n").map((line) => line.trim())]);
+  const long = lines.filter((each) => each.length >= SHORTEST);
+  const forms = long.flatMap((each) => [
+    each,
+    quoted(each),
+    toBase64(new TextEncoder().encode(each)).replace(/=+$/, ""),
+  ]);
+  return [...new Set(forms)].sort((first, second) => second.length - first.length);
+}
+
+function quoted(text: string): string {
+  try {
+    return encodeURIComponent(text);
+  } catch {
+    return text; // it has a half of a character
+  }
+}
+
+/** Yield the texts that the payloads of a message mark as secret. */
+function* secretsOf(message: unknown): Generator<string> {
+  if (message instanceof Uint8Array) {
+    try {
+      yield* secretTexts(parse(new TextDecoder().decode(message)), false);
+    } catch {
+      // it is no JSON, so nothing in it is marked
+    }
+  } else if (typeof message === "object" && message !== null) {
+    for (const each of Object.values(message)) yield* secretsOf(each);
+  }
+}
+
+function* secretTexts(data: Data, secret: boolean): Generator<string> {
+  if (data instanceof Map) {
+    for (const [key, item] of data as ReadonlyMap<string, Data>) yield* secretTexts(item, secret || key === "$secret");
+  } else if (Array.isArray(data)) {
+    for (const item of data as readonly Data[]) yield* secretTexts(item, secret);
+  } else if (secret && typeof data === "string") yield data;
+}
+
+export type Level = "debug" | "info" | "warning" | "error";
+
+/** Write one line of the log, which the agent takes apart. */
+export function log(level: Level, message: string): void {
+  process.stderr.write(`${JSON.stringify({ time: Date.now() / 1000, level, message })}\n`);
+}
+
+/**
+ * Log the place of an error in the author's code, unless he has thrown it on purpose.
+ *
+ * Its text may have secrets, and is not logged.
+ */
+export function logFailure(what: string, error: unknown): void {
+  if (error instanceof Refusal || error instanceof InvalidData || isTimeOver(error) || isCancelled(error)) return;
+  log("error", `${what} has failed: ${nameOf(error)}\n${placesOf(error)}`);
+}
+
+/** Return the places of an error, without its text. */
+function placesOf(error: unknown): string {
+  const lines = (error instanceof Error ? (error.stack ?? "") : "").split("\n");
+  return lines.filter((line) => /^ {4}at .*:\d+:\d+\)?$/.test(line)).join("\n");
+}

@@ -1,0 +1,202 @@
+// Made by `holdfast idl compile` from the package redis, target typescript. Do not edit it.
+/**
+ * The process of a plugin: a gRPC server on a unix socket, which only the agent that has started it can use.
+ *
+ * The agent gives the path of the socket as the only argument, in a directory that belongs to the plugin's user (0700),
+ * and the secret of this start through the descriptor that `HOLDFAST_PLUGIN_SECRET` names. The process writes `READY` to
+ * standard output once it listens, and ends when its standard input does: no plugin outlives its agent.
+ */
+
+import { timingSafeEqual } from "node:crypto";
+import { closeSync, readFileSync } from "node:fs";
+
+import * as grpc from "@grpc/grpc-js";
+
+import { logFailure } from "./failures.js";
+import { MESSAGES, METHODS, type Method, READY, type Requests, SECRET, SERVICE } from "./messages.js";
+import { decode, encode } from "./protobuf.js";
+import type { PackageText } from "./schema.js";
+import { type Configure, type Part, Servicer } from "./servicer.js";
+
+const SECRET_VARIABLE = "HOLDFAST_PLUGIN_SECRET";
+/** Greatest size of a message, in bytes. */
+const LARGEST = 64 * 1024 * 1024;
+/** Milliseconds that calls have to end when the process is to end. */
+const GRACE = 3000;
+
+/** Serve as a plugin until the agent ends the process. `configure` receives the configuration of agent.yaml. */
+export function serve(source: PackageText, parts: readonly Part[], configure?: Configure): void {
+  run(source, parts, configure).catch((error: unknown) => {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    process.exit(1);
+  });
+}
+
+async function run(source: PackageText, parts: readonly Part[], configure?: Configure): Promise<void> {
+  const [path, ...more] = process.argv.slice(2);
+  const descriptor = process.env[SECRET_VARIABLE];
+  if (path === undefined || more.length > 0 || descriptor === undefined) {
+    throw new Error("this is a plugin of holdfast: name it under `plugins` in agent.yaml, and the agent starts it");
+  }
+  for (const event of ["uncaughtException", "unhandledRejection"]) process.on(event, crash);
+  const service = new Service(new Servicer(source, parts, configure), secretOf(Number(descriptor)));
+  process.umask(0o077);
+  await service.listen(`unix:${path}`);
+  process.stdout.write(`${READY}\n`);
+  await endOfAgent();
+  await service.stop();
+  process.exit(0);
+}
+
+/** Return the secret of this start, which nothing that the process starts can read. */
+function secretOf(descriptor: number): string {
+  delete process.env[SECRET_VARIABLE];
+  const secret = readFileSync(descriptor, "utf-8").trim();
+  closeSync(descriptor);
+  if (secret === "") throw new Error("the agent has sent no secret");
+  return secret;
+}
+
+/** End the process after an error that nothing has caught. Its text may have secrets, and is not logged. */
+function crash(error: unknown): void {
+  logFailure("the provider", error);
+  process.exit(1);
+}
+
+/** Return when standard input ends, or at SIGTERM. */
+function endOfAgent(): Promise<void> {
+  return new Promise((resolve) => {
+    process.once("SIGTERM", () => resolve());
+    for (const event of ["end", "close", "error"]) process.stdin.once(event, () => resolve());
+    process.stdin.resume();
+  });
+}
+
+type Unary = grpc.ServerUnaryCall<Buffer, object>;
+type Streaming = grpc.ServerWritableStream<Buffer, object>;
+
+/** The methods of the service. A call without the secret is refused before its request is read. */
+class Service {
+  private readonly server = new grpc.Server({
+    "grpc.max_receive_message_length": LARGEST,
+    "grpc.max_send_message_length": LARGEST,
+  });
+  private readonly secret: Buffer;
+  private readonly ended = new AbortController();
+
+  constructor(
+    private readonly servicer: Servicer,
+    secret: string,
+  ) {
+    this.secret = Buffer.from(secret);
+    const definition: Record<string, grpc.MethodDefinition<Buffer, object>> = {};
+    const implementation: grpc.UntypedServiceImplementation = {};
+    for (const name of Object.keys(METHODS) as Method[]) {
+      definition[name] = methodOf(name);
+      implementation[name] = name === "Watch" ? this.watch.bind(this) : this.unary(name);
+    }
+    this.server.addService(definition, implementation);
+  }
+
+  listen(address: string): Promise<void> {
+    grpc.setLogVerbosity(grpc.logVerbosity.NONE); // it would write lines of another form
+    return new Promise((resolve, reject) => {
+      this.server.bindAsync(address, grpc.ServerCredentials.createInsecure(), (error) =>
+        error === null ? resolve() : reject(error),
+      );
+    });
+  }
+
+  /** End all watches, and the calls that do not end in time. */
+  stop(): Promise<void> {
+    this.ended.abort();
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => {
+        this.server.forceShutdown();
+        resolve();
+      }, GRACE);
+      this.server.tryShutdown(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+
+  private unary(method: Exclude<Method, "Watch">): grpc.handleUnaryCall<Buffer, object> {
+    return (call: Unary, respond: grpc.sendUnaryData<object>): void => {
+      if (!this.mayCall(call.metadata)) {
+        respond(REFUSED);
+        return;
+      }
+      const caller = new AbortController();
+      call.on("cancelled", () => caller.abort());
+      this.answer(method, call.request, caller.signal).then(
+        (response) => respond(null, response),
+        (error: unknown) => respond({ code: grpc.status.INTERNAL, details: String(error) }),
+      );
+    };
+  }
+
+  private async answer<M extends Exclude<Method, "Watch">>(
+    method: M,
+    request: Uint8Array,
+    caller: AbortSignal,
+  ): Promise<object> {
+    return await this.servicer.answer(method, received(method, request), caller);
+  }
+
+  private watch(call: Streaming): void {
+    if (!this.mayCall(call.metadata)) {
+      call.emit("error", REFUSED);
+      return;
+    }
+    const caller = new AbortController();
+    const leave = (): void => caller.abort();
+    call.on("cancelled", leave);
+    this.ended.signal.addEventListener("abort", leave);
+    const { tokens, revision } = received("Watch", call.request);
+    this.servicer
+      .watch(tokens, revision, caller.signal, (event) => written(call, event))
+      .then(
+        () => call.end(),
+        (error: unknown) => {
+          logFailure("Watch", error);
+          const details = error instanceof Error ? error.message || error.name : String(error);
+          call.emit("error", { code: grpc.status.ABORTED, details });
+        },
+      )
+      .finally(() => this.ended.signal.removeEventListener("abort", leave));
+  }
+
+  private mayCall(metadata: grpc.Metadata): boolean {
+    const given = Buffer.from(String(metadata.get(SECRET)[0] ?? ""));
+    return given.length === this.secret.length && timingSafeEqual(given, this.secret);
+  }
+}
+
+const REFUSED = { code: grpc.status.UNAUTHENTICATED, details: "the call does not carry the secret of this start" };
+
+function methodOf(name: Method): grpc.MethodDefinition<Buffer, object> {
+  const { response, streams } = METHODS[name];
+  return {
+    path: `/${SERVICE}/${name}`,
+    requestStream: false,
+    responseStream: streams,
+    requestSerialize: (request) => request,
+    requestDeserialize: (bytes) => bytes,
+    responseSerialize: (value) => Buffer.from(encode(MESSAGES, response, value)),
+    responseDeserialize: (bytes) => decode(MESSAGES, response, bytes),
+  };
+}
+
+function received<M extends Method>(method: M, request: Uint8Array): Requests[M] {
+  return decode(MESSAGES, METHODS[method].request, request) as unknown as Requests[M];
+}
+
+/** Write an event; while the agent does not read, wait. */
+function written(call: Streaming, event: object): Promise<void> {
+  if (call.write(event)) return Promise.resolve();
+  return new Promise((resolve) => {
+    for (const each of ["drain", "cancelled", "close"]) call.once(each, () => resolve());
+  });
+}

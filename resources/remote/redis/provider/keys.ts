@@ -1,0 +1,182 @@
+/** Keys: a value is read whole, and written whole in one transaction. */
+
+import { createHmac, randomBytes } from "node:crypto";
+
+import type { KeyspaceWatch } from "./keyspace.js";
+import * as plugin from "./holdfast-runtime/plugin.js";
+import { type Key, type KeyArgs, KeyOperations } from "./key_stub.js";
+import type { Reply } from "./replies.js";
+import type { Connection, Server } from "./server.js";
+
+/** Of this start: a revision tells nothing about the value, which may be secret. */
+const SALT = randomBytes(16);
+type Asking = (...commands: readonly (readonly string[])[]) => Promise<Reply[]>;
+
+/** Type of a value in the server -> the command that reads it, but for the name, and the fields of the state. */
+const READERS: { readonly [type: string]: readonly [(name: string) => string[], (reply: Reply) => Partial<Key>] } = {
+  string: [(name) => ["GET", name], (reply) => ({ text: String(reply) })],
+  hash: [(name) => ["HGETALL", name], (reply) => ({ fields: texts(reply) })],
+  list: [(name) => ["LRANGE", name, "0", "-1"], (reply) => ({ items: (reply as string[]).map(String) })],
+  set: [(name) => ["SMEMBERS", name], (reply) => ({ members: new Set((reply as string[]).map(String)) })],
+  zset: [(name) => ["ZRANGE", name, "0", "-1", "WITHSCORES"], (reply) => ({ scores: numbers(reply) })],
+};
+
+export class Keys extends KeyOperations {
+  /** Ids of the keys that the agent has asked for: only their changes are reported. */
+  private readonly known = new Set<string>();
+
+  constructor(
+    private readonly server: () => Server,
+    private readonly keyspace: (known: ReadonlySet<string>) => KeyspaceWatch,
+  ) {
+    super();
+  }
+
+  override async read(key: plugin.Key, inputs: KeyArgs): Promise<plugin.Found<Key> | undefined> {
+    const [found] = await this.readMany([[key, inputs]]);
+    if (found instanceof Error) throw found;
+    return found;
+  }
+
+  /** Read all keys of a database by two questions. */
+  override async readMany(
+    wanted: readonly (readonly [plugin.Key, KeyArgs])[],
+  ): Promise<readonly (plugin.Found<Key> | Error | undefined)[]> {
+    const all = wanted.map(([, inputs]) => inputs);
+    for (const each of all) this.known.add(idOf(each));
+    const results = new Map<KeyArgs, plugin.Found<Key> | Error | undefined>();
+    for (const database of new Set(all.map(databaseOf))) {
+      const here = all.filter((each) => databaseOf(each) === database);
+      const ask: Asking = (...commands) => this.server().ask(database, ...commands);
+      const found = await readAll(ask, here);
+      here.forEach((each, number) => results.set(each, found[number]));
+    }
+    return all.map((each) => results.get(each));
+  }
+
+  override async create(inputs: KeyArgs): Promise<plugin.Found<Key>> {
+    return await this.write(inputs, undefined);
+  }
+
+  override async update(found: plugin.Found<Key>, inputs: KeyArgs): Promise<plugin.Found<Key>> {
+    return await this.write(inputs, found.revision);
+  }
+
+  override async delete(found: plugin.Found<Key>): Promise<void> {
+    const { name } = found.state;
+    await this.server().alone(databaseOf(found.state), async (connection) => {
+      await watched(connection, found.state, found.revision);
+      await connection.together([["DEL", name]]);
+    });
+  }
+
+  override watch(_revision: string, signal: AbortSignal): AsyncIterable<plugin.WatchEvent> {
+    return this.keyspace(this.known).events(signal);
+  }
+
+  private async write(inputs: KeyArgs, revision: string | undefined): Promise<plugin.Found<Key>> {
+    this.known.add(idOf(inputs));
+    return await this.server().alone(databaseOf(inputs), async (connection) => {
+      const left = await watched(connection, inputs, revision);
+      const expire = inputs.persistent === false && left > 0 ? [["PEXPIRE", inputs.name, String(left)]] : [];
+      await connection.together([["DEL", inputs.name], writing(inputs), ...expire]);
+      const [found] = await readAll(askingOf(connection), [inputs]);
+      if (found instanceof Error) throw found;
+      if (found === undefined) throw new plugin.Temporary("somebody else has removed the key at once");
+      return found;
+    });
+  }
+}
+
+/** Watch a key for a transaction; return the milliseconds that it has left. Throws `Conflict` for another revision. */
+async function watched(connection: Connection, inputs: KeyArgs, revision: string | undefined): Promise<number> {
+  await connection.ask("WATCH", inputs.name);
+  if (revision) {
+    const [found] = await readAll(askingOf(connection), [inputs]);
+    if (found !== undefined && !(found instanceof Error) && found.revision !== revision) {
+      await connection.ask("UNWATCH");
+      throw new plugin.Conflict("somebody else has changed the key");
+    }
+  }
+  return Number(await connection.ask("PTTL", inputs.name));
+}
+
+function askingOf(connection: Connection): Asking {
+  return async (...commands) => await Promise.all(commands.map((words) => connection.ask(...words)));
+}
+
+/** Return keys of one database, in order. */
+async function readAll(ask: Asking, wanted: readonly KeyArgs[]): Promise<(plugin.Found<Key> | Error | undefined)[]> {
+  const told = await ask(
+    ...wanted.flatMap(({ name }) => [
+      ["TYPE", name],
+      ["PTTL", name],
+    ]),
+  );
+  const types = wanted.map((_, number) => String(told[2 * number]));
+  const values = await Promise.all(wanted.map(({ name }, number) => valueOf(ask, name, types[number] ?? "none")));
+  return wanted.map((inputs, number) => {
+    const value = values[number];
+    if (types[number] === "none" || value instanceof Error || value === undefined) return value as Error | undefined;
+    return found(inputs, value, Number(told[2 * number + 1]) >= 0);
+  });
+}
+
+/** Return the fields with the value of a key; of a type that cannot be declared there are none. */
+async function valueOf(ask: Asking, name: string, type: string): Promise<Partial<Key> | Error | undefined> {
+  const [command, read] = READERS[type] ?? [];
+  if (command === undefined || read === undefined) return type === "none" ? undefined : {};
+  try {
+    const [reply = null] = await ask(command(name));
+    return reply === null ? undefined : read(reply);
+  } catch (error) {
+    const changed = error instanceof Error && error.message.includes("WRONGTYPE");
+    return changed ? new plugin.Temporary("the type of the key is changing") : (error as Error);
+  }
+}
+
+function found(inputs: KeyArgs, value: Partial<Key>, expires: boolean): plugin.Found<Key> {
+  const hidden = inputs.secret !== undefined && value.text !== undefined;
+  const shown = hidden ? { secret: new plugin.Secret(String(value.text)) } : value;
+  const persistent = inputs.persistent === false ? false : !expires;
+  const revision = createHmac("sha256", SALT)
+    .update(JSON.stringify([Object.keys(value), Object.values(value).map(plainOf), expires]))
+    .digest("hex");
+  const state = { name: inputs.name, database: databaseOf(inputs), persistent, ...shown };
+  return { id: idOf(inputs), state, revision };
+}
+
+function plainOf(value: unknown): unknown {
+  if (value instanceof Set) return [...(value as Set<string>)].sort();
+  return typeof value === "object" && !Array.isArray(value) ? Object.entries(value ?? {}).sort() : value;
+}
+
+function writing(inputs: KeyArgs): string[] {
+  const { name, text, secret, fields, items, members, scores } = inputs;
+  if (fields !== undefined) return ["HSET", name, ...Object.entries(fields).flat()];
+  if (items !== undefined) return ["RPUSH", name, ...items];
+  if (members !== undefined) return ["SADD", name, ...members];
+  if (scores !== undefined) {
+    return ["ZADD", name, ...Object.entries(scores).flatMap(([member, score]) => [String(score), member])];
+  }
+  return ["SET", name, text ?? secret?.value ?? ""];
+}
+
+function databaseOf(inputs: { readonly database?: number | undefined }): number {
+  return inputs.database ?? 0;
+}
+
+function idOf(inputs: KeyArgs): string {
+  return `${databaseOf(inputs)}:${inputs.name}`;
+}
+
+function texts(reply: Reply): { [name: string]: string } {
+  const entries = [...(reply as ReadonlyMap<string, Reply>)].map(([name, value]) => [name, String(value)] as const);
+  return Object.fromEntries(entries);
+}
+
+function numbers(reply: Reply): { [name: string]: number } {
+  const pairs = reply as readonly (readonly [string, number])[];
+  const finite = (score: number): number => Math.min(Math.max(score, -Number.MAX_VALUE), Number.MAX_VALUE);
+  return Object.fromEntries(pairs.map(([member, score]) => [member, finite(score)]));
+}

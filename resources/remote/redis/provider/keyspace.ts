@@ -1,0 +1,134 @@
+/**
+ * Changes of keys, as the server reports them (keyspace notifications).
+ *
+ * The server reports no flush of a database that way; it does so as an invalidation of caches. A connection that is lost
+ * is made again, and all keys are read then.
+ */
+
+import * as plugin from "./holdfast-runtime/plugin.js";
+import type { Reply } from "./replies.js";
+import { Connection, type Server } from "./server.js";
+
+const CHANNEL = /^__keyspace@(\d+)__:(.*)$/s;
+const PARAMETER = "notify-keyspace-events";
+/** Kinds of events that `A` stands for. */
+const ALL = "g$lshzxetd";
+/** Milliseconds between two looks whether the server still reports events. */
+const LOOK = 5000;
+/** Milliseconds before the first try to connect again, and most of them. */
+const [FIRST, LAST] = [50, 5000];
+/** Events that wait for the agent; if there are more, all keys are read. */
+const MOST = 10_000;
+
+export class KeyspaceWatch {
+  private readonly changed = new Set<string>();
+  private missed = false;
+  private wake: () => void = () => undefined;
+
+  constructor(
+    private readonly server: Server,
+    private readonly known: ReadonlySet<string>,
+  ) {}
+
+  /** Yield `ARMED`, and then each key that has changed. The first connection has to succeed. */
+  async *events(signal: AbortSignal): AsyncGenerator<plugin.WatchEvent> {
+    signal.addEventListener("abort", () => this.wake());
+    let connection = await this.subscribed();
+    const timer = setInterval(() => void this.look(connection), LOOK);
+    try {
+      yield plugin.ARMED;
+      while (!signal.aborted) {
+        if (connection.closed) {
+          connection = await this.again(signal);
+          this.missed = true;
+        }
+        yield* this.waiting();
+        if (!signal.aborted && !connection.closed && !this.missed && this.changed.size === 0) await this.event();
+      }
+    } finally {
+      clearInterval(timer);
+      connection.close(new Error("the watch has ended"));
+    }
+  }
+
+  private *waiting(): Generator<plugin.WatchEvent> {
+    while (this.missed || this.changed.size > 0) {
+      const [id] = this.changed;
+      if (this.missed) this.changed.clear();
+      else if (id !== undefined) this.changed.delete(id);
+      const event = this.missed || id === undefined ? plugin.MISSED : { id, revision: "" };
+      this.missed = false;
+      yield event;
+    }
+  }
+
+  private event(): Promise<void> {
+    return new Promise((resolve) => (this.wake = resolve));
+  }
+
+  /** Return a new connection, as soon as there is one. */
+  private async again(signal: AbortSignal): Promise<Connection> {
+    for (let pause = FIRST; !signal.aborted; pause = Math.min(2 * pause, LAST)) {
+      try {
+        return await this.subscribed();
+      } catch (error) {
+        plugin.log("warning", `the keys are not watched: ${(error as Error).message}`);
+      }
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, pause);
+        this.wake = (): void => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    throw new plugin.Temporary("the watch has ended");
+  }
+
+  private async subscribed(): Promise<Connection> {
+    const connection = await Connection.open(this.server.settings, 0);
+    connection.onPush = (items): void => this.receive(items);
+    connection.onClose = (): void => this.wake();
+    try {
+      await reporting(connection);
+      await connection.ask("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "holdfast: only what is flushed");
+      await connection.ask("PSUBSCRIBE", "__keyspace@*__:*");
+    } catch (error) {
+      connection.close(new Error("the keys cannot be watched"));
+      throw error;
+    }
+    return connection;
+  }
+
+  private receive([kind, first, channel]: readonly Reply[]): void {
+    if (kind === "invalidate" && first === null) this.missed = true;
+    const [, database, name] = (kind === "pmessage" && CHANNEL.exec(String(channel))) || [];
+    const id = `${database}:${name}`;
+    if (this.known.has(id)) this.changed.add(id);
+    this.missed ||= this.changed.size > MOST;
+    if (this.missed || this.changed.size > 0) this.wake();
+  }
+
+  /** See that the server still answers and reports; if somebody has told it not to, events may have been missed. */
+  private async look(connection: Connection): Promise<void> {
+    if (connection.closed) return;
+    try {
+      if (!(await reporting(connection))) return;
+      plugin.log("warning", `${PARAMETER} was changed, so that changes of keys were not reported; it is set again`);
+      this.missed = true;
+      this.wake();
+    } catch (error) {
+      connection.close(error as Error);
+    }
+  }
+}
+
+/** Make the server report all changes of keys; return whether it did not before. */
+async function reporting(connection: Connection): Promise<boolean> {
+  const found = (await connection.ask("CONFIG", "GET", PARAMETER)) as ReadonlyMap<string, Reply>;
+  const flags = String(found.get(PARAMETER) ?? "");
+  const all = flags.includes("A") || [...ALL].every((each) => flags.includes(each));
+  if (all && flags.includes("K")) return false;
+  await connection.ask("CONFIG", "SET", PARAMETER, [...new Set(`${flags}KA`)].join(""));
+  return true;
+}

@@ -1,0 +1,47 @@
+// Made by `holdfast idl compile` from parameter.py, target typescript. Do not edit it.
+/** Parameters of the server, as in redis.conf. */
+
+import * as $ from "./holdfast-runtime/plugin.js";
+
+/** Name of a parameter. */
+export type Parameter = string;
+
+/** Arguments of `Config`. */
+export interface ConfigArgs {
+  /** Name of the parameter. A change replaces the resource. */
+  readonly name: Parameter;
+  /** Its value, in any form that redis.conf may have. */
+  readonly value?: string | undefined;
+  /** Its value, which is never shown, such as that of `requirepass`. */
+  readonly secret?: $.Secret<string> | undefined;
+}
+
+/**
+ * A parameter of the server (`CONFIG SET`). The server does not report changes of parameters: they are polled.
+ *
+ * ```yaml
+ * maxmemory:
+ *   redis.config:
+ *     - value: 100mb
+ * ```
+ */
+export interface Config {
+  /** Name of the parameter. A change replaces the resource. */
+  readonly name: Parameter;
+  /** Its value, in any form that redis.conf may have. */
+  readonly value?: string | undefined;
+  /** Its value, which is never shown, such as that of `requirepass`. */
+  readonly secret?: $.Secret<string> | undefined;
+}
+
+/** Names of the fields. */
+export const ConfigProperty = {
+  NAME: "name",
+  VALUE: "value",
+  SECRET: "secret",
+} as const;
+
+/** Derive from this class, and write check, diff, read, create, update, delete and watch. */
+export abstract class ConfigOperations extends $.Operations<ConfigArgs, Config> {
+  override readonly token = "redis:parameter:Config";
+}

@@ -1,0 +1,176 @@
+/** Connections to the server: how they are made, how commands go through them, and what errors of the server mean. */
+
+import { readFileSync } from "node:fs";
+import { type Socket, connect } from "node:net";
+import { connect as connectSecurely } from "node:tls";
+
+import type { Access as Settings } from "./access_stub.js";
+import * as plugin from "./holdfast-runtime/plugin.js";
+import { Push, type Reply, ReplyError, ReplyParser, command } from "./replies.js";
+
+/** Milliseconds within which the server has to answer. */
+const PATIENCE = 10_000;
+/** First words of errors that end by themselves. */
+const PASSING = [
+  "LOADING",
+  "BUSY",
+  "MASTERDOWN",
+  "READONLY",
+  "CLUSTERDOWN",
+  "TRYAGAIN",
+  "OOM",
+  "MISCONF",
+  "NOREPLICAS",
+];
+const HASH = /#[0-9a-f]{64}/g;
+
+interface Waiting {
+  readonly resolve: (reply: Reply) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** One connection, which answers commands in their order. It is closed by the first error of the transport. */
+export class Connection {
+  private readonly waiting: Waiting[] = [];
+  private readonly parser = new ReplyParser();
+  private error: Error | undefined;
+  /** Receives what the server sends without being asked. */
+  onPush: (items: readonly Reply[]) => void = () => undefined;
+  onClose: () => void = () => undefined;
+
+  private constructor(private readonly socket: Socket) {
+    socket.on("data", (chunk: Buffer) => this.receive(chunk));
+    socket.on("error", (error) => this.close(error));
+    socket.on("close", () => this.close(new Error("the server has closed the connection")));
+    socket.setTimeout(PATIENCE, () => this.close(new Error("the server does not answer")));
+  }
+
+  /** Return a connection to a database, after logging in. Throws `Temporary` and `Permanent`. */
+  static async open(settings: Settings, database: number): Promise<Connection> {
+    const socket = socketTo(settings);
+    const made = new Connection(socket);
+    const password = settings.password?.value;
+    const login = password === undefined ? [] : ["AUTH", settings.user ?? "default", password];
+    try {
+      await made.ask("HELLO", "3", ...login, "SETNAME", "holdfast");
+      if (database > 0) await made.ask("SELECT", String(database));
+    } catch (error) {
+      made.close(new Error("the connection was not made"));
+      throw error;
+    }
+    return made;
+  }
+
+  get closed(): boolean {
+    return this.error !== undefined;
+  }
+
+  /** Return the reply to a command. Throws `Temporary` and `Permanent`. */
+  async ask(...words: string[]): Promise<Reply> {
+    return demandRight(await this.send(words));
+  }
+
+  /** Do commands as one. Throws for the first that fails, though others are done. */
+  async together(commands: readonly (readonly string[])[]): Promise<void> {
+    for (const each of await this.transaction(commands)) demandRight(each);
+  }
+
+  /** Return the replies to commands that are done as one; errors are among them. */
+  async transaction(commands: readonly (readonly string[])[]): Promise<readonly Reply[]> {
+    const replies = await Promise.all([["MULTI"], ...commands, ["EXEC"]].map((words) => this.send(words)));
+    const results = demandRight(replies.at(-1) ?? null);
+    if (results === null) throw new plugin.Conflict("somebody else has changed it at the same time");
+    return results as readonly Reply[];
+  }
+
+  private send(words: readonly string[]): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      if (this.error !== undefined) {
+        reject(this.error);
+        return;
+      }
+      this.waiting.push({ resolve, reject });
+      this.socket.setTimeout(PATIENCE);
+      this.socket.write(command(words));
+    });
+  }
+
+  private receive(chunk: Buffer): void {
+    try {
+      for (const reply of this.parser.feed(chunk)) {
+        const answer = !(reply instanceof Push) || reply.items[0] === "psubscribe";
+        if (!answer) this.onPush(reply.items);
+        else this.waiting.shift()?.resolve(reply);
+      }
+    } catch (error) {
+      this.close(error as Error);
+    }
+    if (this.waiting.length === 0) this.socket.setTimeout(0);
+  }
+
+  close(error: Error): void {
+    if (this.error !== undefined) return;
+    this.error = new plugin.Temporary(`cannot use the server: ${error.message}`);
+    this.socket.destroy();
+    for (const each of this.waiting.splice(0)) each.reject(this.error);
+    this.onClose();
+  }
+}
+
+function socketTo({ socket, host = "127.0.0.1", port = 6379, tls, authority }: Settings): Socket {
+  if (socket !== undefined) return connect({ path: socket });
+  if (tls !== true) return connect({ host, port });
+  const ca = authority === undefined ? {} : { ca: readFileSync(authority) };
+  return connectSecurely({ host, port, servername: host, ...ca });
+}
+
+/** Return a reply that is no error. The hash of a password is not told. */
+function demandRight(reply: Reply): Reply {
+  if (!(reply instanceof ReplyError)) return reply;
+  const told = `the server says: ${reply.message.replace(HASH, "#********")}`;
+  if (PASSING.includes(reply.message.split(" ", 1)[0] ?? "")) throw new plugin.Temporary(told);
+  if (/unknown command .?HELLO/.test(reply.message)) throw new plugin.Permanent("the server is older than Redis 7");
+  throw new plugin.Permanent(told);
+}
+
+/** The server, with one connection for each database to read, and one to write. */
+export class Server {
+  private readonly readers = new Map<number, Promise<Connection>>();
+  private readonly writers = new Map<number, Promise<Connection>>();
+  private turn: Promise<unknown> = Promise.resolve();
+
+  constructor(readonly settings: Settings) {}
+
+  /** Return the replies to commands, which travel together. */
+  async ask(database: number, ...commands: readonly (readonly string[])[]): Promise<Reply[]> {
+    const connection = await this.connection(this.readers, database);
+    return await Promise.all(commands.map((words) => connection.ask(...words)));
+  }
+
+  /** Return the result of work with a connection that only this work uses. */
+  async alone<T>(database: number, work: (connection: Connection) => Promise<T>): Promise<T> {
+    const before = this.turn;
+    const mine = before.then(async () => await work(await this.connection(this.writers, database)));
+    this.turn = mine.catch(() => undefined);
+    return await mine;
+  }
+
+  /** Write users and parameters to the files of the server. What was changed stays so if that fails. */
+  async save(): Promise<void> {
+    if (this.settings.save === false) return;
+    try {
+      await this.ask(0, ["ACL", "SAVE"]).catch(() => this.ask(0, ["CONFIG", "REWRITE"]));
+    } catch (error) {
+      const told = error instanceof Error ? error.message : String(error);
+      if (!told.includes("without a config file")) plugin.log("warning", `the server cannot save the change: ${told}`);
+    }
+  }
+
+  private async connection(known: Map<number, Promise<Connection>>, database: number): Promise<Connection> {
+    const found = await known.get(database)?.catch(() => undefined);
+    if (found !== undefined && !found.closed) return found;
+    const made = Connection.open(this.settings, database);
+    known.set(database, made);
+    return await made;
+  }
+}
