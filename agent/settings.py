@@ -21,6 +21,7 @@ from holdfast.agent.northbound.errors import Invalid
 from holdfast.agent.northbound.pubsub.topics import topic_part
 from holdfast.agent.paths import CONFIG, STATE_DIR, anchored, default_socket, default_view_socket, read_settings
 from holdfast.agent.plugins.plugin_settings import PluginSettings, anchored_plugins, placed
+from holdfast.agent.plugins.shipped import completed
 from holdfast.agent.publishing.mqtt_settings import MqttSettings
 from holdfast.agent.settings_types import Location, SettingsGroup
 from holdfast.agent.shared.etcd_settings import EtcdSettings
@@ -182,7 +183,8 @@ class Settings(SettingsGroup):
     providers: dict[str, str] = Field(default_factory=dict)
     """Interface -> provider to use instead of the one that is chosen automatically (`{pkg: apt}`)."""
     plugins: dict[PackageName, PluginSettings] = Field(default_factory=dict)
-    """Package -> the process that provides its resources (docs/plugins.md)."""
+    """Package -> the process that provides its resources (docs/plugins.md). A package of Holdfast itself (`postgres`)
+    has its schema and command, so its settings may have its `config` alone."""
     interfaces: Literal["strict", "lenient"] = "strict"
     """What happens if a provider violates its interface (a signature, a missing field of a result, a function that does
     not apply): it is refused, or with `lenient` used without the function, or with an empty value, and a warning."""
@@ -223,6 +225,11 @@ class Settings(SettingsGroup):
     """What `holdfast check` reports."""
     engine: EngineOptions = Field(default_factory=EngineOptions.model_construct)
     """When and how resources run."""
+
+    @field_validator("plugins", mode="before")
+    @classmethod
+    def _packages_of_holdfast(cls, plugins: Any) -> Any:
+        return completed(plugins)
 
     @property
     def socket(self) -> Path:

@@ -45,8 +45,9 @@ with warnings.catch_warnings():
     class PluginSettings(SettingsGroup):
         """A process that provides the resources of one package."""
 
-        schema: Location  # type: ignore[assignment]
-        """The file schema.json of the package, which `holdfast idl compile` has written."""
+        schema: Location = Path()  # type: ignore[assignment]
+        """The file schema.json of the package, which `holdfast idl compile` has written. Default: that of a package of
+        Holdfast itself."""
         command: tuple[str, ...] = ()
         """The program that provides the resources, an absolute path or a name on PATH, and its arguments."""
         user: str | None = Field(None, min_length=1)
@@ -104,6 +105,8 @@ with warnings.catch_warnings():
         @model_validator(mode="after")
         def _one_way(self) -> Self:
             given = self.model_fields_set
+            if "schema" not in given:
+                raise ValueError("write `schema`, the file schema.json of the package: Holdfast has none of this name")
             if (self.address is None) == (not self.command):
                 raise ValueError("write either `command`, which the agent runs, or `address`, where the plugin runs")
             if self.address is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from holdfast.agent.configuration_files import ConfigurationFiles
 from holdfast.agent.model.model import Field, Record
 from holdfast.agent.model.package import to_json
 from holdfast.agent.model.types import INTEGER, TEXT
+from holdfast.agent.plugins.declared import PluginLoader
 from holdfast.agent.plugins.payloads import Payloads
 from holdfast.agent.settings import SettingsError, load
 from holdfast.resources.secrets import MASK, Redactor
@@ -97,7 +99,7 @@ def test_a_plugin_is_read_with_its_schema_and_its_configuration(config):
         ({"command": None, "config": None, "address": "db:7400"}, "needs `ca` and `cert`"),
         ({"cert": "/x"}, "`cert` is for a plugin with an `address`"),
         ({"comand": ["/a"]}, "did you mean 'command'?"),
-        ({"schema": None}, "'plugins.notes' lacks 'schema'"),
+        ({"schema": None}, "write `schema`, the file schema.json of the package: Holdfast has none of this name"),
     ],
 )
 def test_a_wrong_setting_is_refused_at_its_line(config, notes, told):
@@ -216,3 +218,19 @@ def test_integers_of_a_configuration_keep_their_type(config):
     config.write("schema.json", to_json(dataclasses.replace(NOTES, modules=(module,))))
     assert config.loaded(config={"port": 6000}).config == b'{"port":"6000"}'
     assert config.loaded(config={}).config == b'{"port":"5432"}'
+
+
+def test_a_package_of_holdfast_itself_needs_no_schema_and_no_command(config):
+    """What is given is used nevertheless; a mistake in its configuration is reported at its line."""
+    brought = config.write("agent.yaml", "plugins:\n  postgres:\n")
+    plain = load(brought).plugins["postgres"]
+    config.write("agent.yaml", "plugins:\n  postgres: {command: [/bin/other], config: {port: 5433}}\n")
+    given = load(brought).plugins["postgres"]
+
+    assert (plain.schema.name, plain.schema.is_file(), plain.command[0]) == ("schema.json", True, sys.executable)
+    assert Path(plain.command[1]).name == "postgres_plugin.py"
+    assert (given.schema, given.command) == (plain.schema, ("/bin/other",))
+    config.write("agent.yaml", "plugins:\n  postgres:\n    config:\n      prot: 5433\n")
+    with pytest.raises(CompileError, match="there is no field 'prot'; did you mean 'port'") as told:
+        PluginLoader().load(load(brought).plugins)
+    assert told.value.problems[0].location.line == 4

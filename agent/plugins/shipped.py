@@ -1,0 +1,31 @@
+"""The packages that Holdfast brings along: where their schemas are, and how their providers are started."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parents[2] / "resources/remote"
+PROGRAMS = {".py": sys.executable, ".js": "node"}
+"""Ending of a provider's program -> what executes it."""
+
+
+def completed(plugins: Any) -> Any:
+    """Return the setting `plugins`, with schema and command of the packages of Holdfast where they are not given."""
+    if not isinstance(plugins, Mapping):
+        return plugins
+    return {name: _completed(str(name), given) for name, given in plugins.items()}
+
+
+def _completed(name: str, given: Any) -> Any:
+    """Return the settings of one plugin."""
+    folder = FOLDER / name / "provider"
+    program = next((path for end in PROGRAMS if (path := folder / f"{name}_plugin{end}").is_file()), None)
+    if program is None or not isinstance(given, Mapping | None):
+        return given
+    found = {"schema": str(folder / "schema.json"), **(given or {})}
+    if not found.keys() & {"command", "address"}:
+        found["command"] = [PROGRAMS[program.suffix], str(program)]
+    return found
