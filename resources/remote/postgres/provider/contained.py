@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-import identifiers
 from events import Events
 from holdfast import plugin
 from managed import Managed, Result
@@ -30,6 +31,8 @@ class Contained(Managed[V]):
         super().__init__(sessions)
         self._events = events
         self._known: dict[str, Known[V]] = {}
+        self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """Database -> held while the provider changes something there, or looks at what others have changed."""
 
     def database(self, names: Sequence[str]) -> str:
         """Return the database of a resource."""
@@ -43,32 +46,38 @@ class Contained(Managed[V]):
             if not isinstance(result, Exception):
                 self._known[identifier] = Known(key, inputs, result.revision if result else None)
             if result is not None:
-                self._events.follow(identifiers.parts(identifier)[0])
+                self._events.follow(self._database_of(identifier))
         return results
 
     async def create(self, inputs: V) -> plugin.Found[V]:
         """Create it; the agent need not hear of that change."""
-        return self._remembered(inputs, await super().create(inputs))
+        async with self._turns[self._database_of(self.identifier(inputs))]:
+            return self._remembered(inputs, await super().create(inputs))
 
     async def update(self, found: plugin.Found[V], inputs: V) -> plugin.Found[V]:
         """Change it, likewise."""
-        return self._remembered(inputs, await super().update(found, inputs))
+        async with self._turns[self._database_of(found.id)]:
+            return self._remembered(inputs, await super().update(found, inputs))
 
     async def delete(self, found: plugin.Found[V]) -> None:
         """Drop it, likewise."""
-        await super().delete(found)
-        if found.id in self._known:
-            self._known[found.id] = Known(plugin.Key(""), self._known[found.id].inputs, None)
+        async with self._turns[self._database_of(found.id)]:
+            await super().delete(found)
+            if found.id in self._known:
+                self._known[found.id] = Known(plugin.Key(""), self._known[found.id].inputs, None)
+
+    def _database_of(self, identifier: str) -> str:
+        return self.database(self.names(identifier))
 
     def _remembered(self, inputs: V, found: plugin.Found[V]) -> plugin.Found[V]:
         self._known[found.id] = Known(plugin.Key(found.id), inputs, found.revision)
-        self._events.follow(identifiers.parts(found.id)[0])
+        self._events.follow(self._database_of(found.id))
         return found
 
     async def watch(self, revision: str) -> AsyncIterator[tuple[str, str]]:
         """Report what is no longer as it was last read, whenever a database may have changed."""
         async with self._events.watched() as changes:
-            for database in {identifiers.parts(each)[0] for each in self._known}:
+            for database in set(map(self._database_of, self._known)):
                 self._events.follow(database)
             yield "", ""
             while True:
@@ -77,11 +86,12 @@ class Contained(Managed[V]):
 
     async def _changed(self, database: str) -> Sequence[str]:
         """Return the identifiers of what has changed in a database since it was last read."""
-        wanted = {name: each for name, each in self._known.items() if identifiers.parts(name)[0] == database}
-        results = await super().read_many([(each.key, each.inputs) for each in wanted.values()])
+        async with self._turns[database]:
+            wanted = {name: each for name, each in self._known.items() if self._database_of(name) == database}
+            results = await super().read_many([(each.key, each.inputs) for each in wanted.values()])
         changed = []
         for (name, before), now in zip(wanted.items(), results, strict=True):
-            known = self._known[name]  # it may have been read or changed by a call meanwhile
+            known = self._known[name]  # it may have been read meanwhile
             revision = None if now is None or isinstance(now, Exception) else now.revision
             if not isinstance(now, Exception) and revision != known.revision:
                 changed.append(name)
