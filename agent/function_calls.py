@@ -299,8 +299,8 @@ class FunctionCall:
     def _note(self, signature: arguments.Signature, given: Mapping[str, Any]) -> None:
         """Note what the record shows, and which values no text may contain."""
         secret = {name: given[name] for name in signature.secret & given.keys()}
-        self._redactor = Redactor({"secrets": {str(number): text for number, text in enumerate(secret.values())}})
         shown = {name: MASK if name in secret else arguments.brief(value) for name, value in given.items()}
+        self._redactor = Redactor({"secrets": dict(enumerate(secret.values()))}, shown)
         words = (f"{name}={_written(value)}" for name, value in Redactor().masked(shown).items())
         self._shown = " ".join([self._request.function, *words])
 

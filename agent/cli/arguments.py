@@ -54,7 +54,7 @@ def of_resource(what: str) -> Callable[[Function], Function]:
 
 def since(what: str) -> Callable[[Function], Function]:
     """Add an option for the time after which `what` is shown, as in "lines after this time"."""
-    return click.option("--since", type=MOMENT, metavar="TIME", help=f"Show only {what}: 2h ago, or 20:15.")
+    return click.option("--since", type=MOMENT, metavar="TIME", help=f"Show only {what}: 2h (before now), or 20:15.")
 
 
 def of_cause(what: str) -> Callable[[Function], Function]:

@@ -94,8 +94,8 @@ def moment(text: str) -> float:
     return at
 
 
-SPAN = Number("a span of time, as 90s, 30m, 2h, 1h30m or 3d", span)
-MOMENT = Number("a span of time, as 2h, or a time, as 20:15, 2026-11-23 or '2026-11-23 20:15'", moment)
+SPAN = Number("a span of time: 90s, 30m, 2h, 1h30m or 3d", span)
+MOMENT = Number("a span before now (2h) or a time (20:15, 2026-11-23, '2026-11-23 20:15')", moment)
 SECONDS = Number("a number of seconds above 0", some)
 COUNT = Number("a whole number, 0 or more", count)
 

@@ -162,7 +162,7 @@ class Pip(LanguageProvider):
             found = await self._run("test", "-x", f"{where.target}/bin/python", where=where)
             if found.retcode:
                 raise Permanent(
-                    f"cannot use {where.target}: it is no virtual environment, because bin/python is missing; "
+                    f"cannot use {where.target}: it is not a virtual environment, because bin/python is missing; "
                     f"`python3 -m venv {where.target}` makes one"
                 )
         return where

@@ -126,7 +126,7 @@ class Tool(Provider):
         return ChangeSet(changes={name: {"old": None, "new": "blocked"}})
 
     async def hide(self, name: str, value: str, *, test: bool = False, options: Options = None) -> ChangeSet:
-        raise RuntimeError(f"the tool said {value}")
+        raise RuntimeError(f"the tool said {value}, {options}")
 
     async def wrong(self) -> int:
         return "text"
@@ -368,14 +368,17 @@ def test_arguments_must_be_utf_8(either: Tree) -> None:
 
 
 def test_a_secret_argument_appears_nowhere(tree: Tree) -> None:
-    """Neither in the error that contains it nor in the log."""
+    """Neither in the error that contains it nor in the log; also one within a mapping, whose key names it."""
     with Agent(tree) as agent:
-        done = tree("call", "zthings.hide", "a", "-", input='{"value": "swordfish"}', check=1)
+        given = {"value": "swordfish", "options": {"api_key": "swordtail", "colour": "red"}}
+        done = tree("call", "zthings.hide", "a", "-", input=json.dumps(given), check=1)
         agent.wait_log("called zthings.hide")
 
-        assert f"the tool said {MASK}" in done.stderr
-        assert f"called zthings.hide value={MASK} name=a (by uid 0 (root), process " in agent.log
+        assert f"the tool said {MASK}, {{'api_key': '{MASK}', 'colour': 'red'}}" in done.stderr
+        shown = f'value={MASK} options={{"api_key": "{MASK}", "colour": "red"}} name=a'
+        assert f"called zthings.hide {shown} (by uid 0 (root), process " in agent.log
         assert "swordfish" not in agent.log + done.stderr
+        assert "swordtail" not in agent.log + done.stderr
 
 
 def test_a_call_waits_for_the_run_of_the_resource(tree: Tree) -> None:
