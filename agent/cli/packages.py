@@ -82,12 +82,13 @@ def compile_package(root: Path, pack: Path, provider: Path, targets: Sequence[st
     _demand_apart(root, pack, provider)
     package = compiled(root).package
     chosen, schema = list(_targets(targets)), to_json(package)
-    names = [each.name for each in chosen]
-    outputs = [
-        OutputDirectory(pack, _files(package, schema, {each.name: each.pack for each in chosen}), names),
-        OutputDirectory(provider, _files(package, schema, {each.name: each.provider for each in chosen}), names),
-    ]
-    if problems := [problem for each in outputs for problem in each.compare()]:
+    names, problems = [each.name for each in chosen], list[Problem]()
+    makers = (
+        (pack, {each.name: each.pack for each in chosen}),
+        (provider, {each.name: each.provider for each in chosen}),
+    )
+    outputs = [OutputDirectory(root, _files(package, schema, make, problems), names) for root, make in makers]
+    if problems := problems or [problem for each in outputs for problem in each.compare()]:
         raise CompileError(problems)
     if stale:
         if problems := [problem for each in outputs for problem in each.stale()]:
@@ -113,8 +114,8 @@ def _demand_apart(*roots: Path) -> None:
             raise click.UsageError(f"{each} and {inside[0]} are not apart; sources and outputs are three directories")
 
 
-def _files(package: Package, schema: str, makers: Mapping[str, object]) -> dict[str, str]:
-    """Return all files of one output: path -> text. Raises `CompileError`."""
+def _files(package: Package, schema: str, makers: Mapping[str, object], problems: list[Problem]) -> dict[str, str]:
+    """Return all files of one output: path -> text. A target that fails adds to the problems."""
     files = {SCHEMA: schema}
     sources = {each.name for each in package.modules}
     for name, make in makers.items():
@@ -126,7 +127,7 @@ def _files(package: Package, schema: str, makers: Mapping[str, object]) -> dict[
                 files[path] = with_header(path, text, sources, package.name, name)
         except RAISED as error:  # the code of a target may be anybody's
             told = f"the target {name!r} fails: {type(error).__name__}: {error}"
-            raise CompileError([Problem(Location(name), "idl-target", told)]) from error
+            problems.append(Problem(Location(name), "idl-target", told))
     return files
 
 

@@ -159,6 +159,7 @@ def behaviour(kind: KindModel) -> Iterator[tuple[str, str]]:
         yield "replacement", first
     if remote.named:
         yield "name", "made automatically where none is given"
+    yield "ensure", "`ensure: absent` deletes the resource"
 
 
 def restrictions(type_: Type) -> list[str]:

@@ -74,14 +74,18 @@ class OutputDirectory:
     def compare(self) -> Iterator[Problem]:
         """Find what has to be written and removed; yield a problem for each file of people that is in the way."""
         for path, text in sorted(self.wanted.items()):
-            found = self._text(path)
+            try:
+                found = self._text(path)
+            except OSError as error:
+                yield self._problem(path, "idl-output", f"cannot read this file: {error.strerror}", "")
+                continue
             if found is not None and not _is_generated(path, found):
                 hint = "move it away, or rename the source; generated files have a header that says so"
                 yield self._problem(path, "idl-output", "this file was written by hand, and is not overwritten", hint)
             elif found != text:
                 self.changed[path] = text
         for path in self._existing():
-            if path not in self.wanted and _target(path, self._text(path) or "") in self.targets:
+            if path not in self.wanted and self._target(path) in self.targets:
                 self.removed.append(path)
 
     def stale(self) -> Iterator[Problem]:
@@ -103,16 +107,28 @@ class OutputDirectory:
             yield from (Path(folder, each).relative_to(self.root).as_posix() for each in sorted(files))
 
     def _text(self, path: str) -> str | None:
-        """Return the text of a file; None if it does not exist, and a text without header for what cannot be read."""
+        """Return the text of a file; None if it does not exist, and no text for what is no text file.
+
+        Raises `OSError`.
+        """
         whole = self.root / path
+        if whole.is_symlink() or (whole.exists() and not whole.is_file()):
+            return ""
         try:
-            if whole.is_symlink() or (whole.exists() and not whole.is_file()):
-                return ""
             return whole.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
-        except (OSError, UnicodeDecodeError):
+        except UnicodeDecodeError:
             return ""
+
+    def _target(self, path: str) -> str | None:
+        """Return the target that has made a file; None if none has, or the file cannot be read."""
+        try:
+            header = _header(path, self._text(path) or "")
+        except OSError:
+            return None
+        found = TARGET.search(header) if MADE in header else None
+        return found[1] if found else None
 
     def _problem(self, path: str, code: str, message: str, hint: str) -> Problem:
         return Problem(Location(display(self.root / path)), code, message, hint)
@@ -158,13 +174,6 @@ def _is_generated(path: str, text: str) -> bool:
     if path == SCHEMA:
         return text.startswith('{\n "name": ') and '\n "format": ' in text[-FIRST:]
     return MADE in _header(path, text)
-
-
-def _target(path: str, text: str) -> str | None:
-    """Return the target that has made a file; None if its header names none."""
-    header = _header(path, text)
-    found = TARGET.search(header) if MADE in header else None
-    return found[1] if found else None
 
 
 def _header(path: str, text: str) -> str:

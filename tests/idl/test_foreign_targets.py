@@ -120,3 +120,11 @@ def test_a_target_that_cannot_be_used_is_an_error(compiled, tmp_path, target, co
     assert (done.returncode, "Traceback" in done.stderr) == (code, False)
     assert told in done.stderr
     assert not (tmp_path / "pack").exists()
+
+
+def test_all_targets_that_fail_are_reported(compiled, tmp_path):
+    """Together."""
+    told = compiled("escaping,python,failing").stderr
+
+    assert told.count("[idl-target]") == 2
+    assert not (tmp_path / "pack").exists()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
 import pytest
 import yaml
+from jsonschema import Draft7Validator
 
 from holdfast_process import in_process
 
@@ -69,3 +71,40 @@ def test_a_folder_that_exists_is_left_alone(folder):
     assert "exists" in in_process("idl", "new", "demo", "--to", str(folder), check=64).stderr
     assert "no name of a package" in in_process("idl", "new", "De-mo", "--to", str(folder / "x"), check=64).stderr
     assert sorted(folder.iterdir()) == before
+
+
+def test_its_kind_is_described_and_checked_without_the_provider(folder):
+    """`doc` shows options, `schema` and `check` accept the example and refuse a mistake, at its line."""
+    config = ("--config", str(folder / "example/agent.yaml"))
+    shown = in_process("doc", "demo.note", *config, check=0).stdout
+    schema = Draft7Validator(json.loads(in_process("schema", "states", *config, check=0).stdout))
+    state = folder / "example/states/shopping.sls"
+    text = state.read_text()
+
+    assert "name (text, at most 200 characters, matches `[A-Za-z0-9][A-Za-z0-9._-]*`)" in shown
+    assert "A change replaces the resource." in shown
+    assert schema.is_valid(yaml.safe_load(text))
+    assert "no problems" in in_process("check", *config, check=0).stdout
+    try:
+        state.write_text(text.replace("milk", "5"))
+        assert not schema.is_valid(yaml.safe_load(state.read_text()))
+        assert "shopping.sls:4:" in in_process("check", *config, check=3).stdout
+    finally:
+        state.write_text(text)
+
+
+def test_its_declarations_give_states(folder):
+    """A program that imports the generated module writes a state file that `check` accepts."""
+    program = (
+        "from pack.notes import Note; from holdfast import pack; "
+        "print(pack.to_yaml({'shopping': Note(lines=['milk', '{{ no template }}'])}), end='')"
+    )
+    command = [sys.executable, "-c", program]
+    text = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    state = folder / "example/states/shopping.sls"
+    before = state.read_text()
+    try:
+        state.write_text(text)
+        in_process("check", "--config", str(folder / "example/agent.yaml"), check=0)
+    finally:
+        state.write_text(before)

@@ -70,6 +70,20 @@ def test_files_of_other_targets_stay_and_those_of_removed_sources_go(tmp_path):
     assert "up to date" in compile_(tmp_path, "--check").stdout
 
 
+def test_an_output_that_cannot_be_written_is_an_error(tmp_path):
+    """A file in the place of a folder, or in that of its parent: the message names it, and nothing is written."""
+    write_package(tmp_path / "idl", a="class A(idl.Resource): pass\n", b__c="class B(idl.Resource): pass\n")
+    (tmp_path / "provider").mkdir()
+    (tmp_path / "provider/b").write_text("mine")
+    told = compile_(tmp_path, check=3).stderr
+    (tmp_path / "provider/b").unlink()
+    (tmp_path / "pack").write_text("mine")
+
+    assert "provider/b/c_stub.py: cannot read this file: Not a directory [idl-output]" in told
+    assert "pack/schema.json: cannot read this file: Not a directory [idl-output]" in compile_(tmp_path, check=3).stderr
+    assert sorted(path.name for path in (tmp_path / "provider").iterdir()) == []
+
+
 def test_changes_that_break_users_need_a_major_version(tmp_path):
     """A new required input, a removed field, a narrowed restriction."""
     write_package(tmp_path / "idl", a="class A(idl.Resource):\n    a: int\n    b: str\n")
