@@ -29,7 +29,7 @@ from holdfast.agent.plugins.decode import Decoder
 from holdfast.agent.plugins.encode import Encoder
 from holdfast.agent.plugins.schema import Schema, inputs
 from holdfast.agent.plugins.stub import Struct, tag_of
-from holdfast.agent.plugins.values import Violation
+from holdfast.agent.plugins.values import Secret, Violation
 from holdfast.resources.idl import UNSET, Unset
 
 __all__ = ["UNSET", "Invalid", "Resource", "Struct", "Unset", "Violation", "to_state", "to_yaml"]
@@ -67,12 +67,6 @@ class Resource:
             raise Invalid(kind.name, decoder.violations)
         object.__setattr__(self, "_arguments", arguments)
 
-    def _state(self) -> tuple[str, dict[str, Any]]:
-        """Return the kind, and the arguments in the forms of state files but for references."""
-        schema = _schema_of(type(self))
-        kind = schema.resources[self._token]
-        return kind.name, Encoder(schema, wire=False).fields(inputs(kind.fields), self._arguments)
-
 
 class _ReferringDecoder(Decoder):
     """Decodes arguments in which a reference may be the declaration of the resource."""
@@ -80,7 +74,7 @@ class _ReferringDecoder(Decoder):
     def _reference(self, type_: Type, data: Any, path: str) -> Any:
         if not isinstance(data, Resource):
             return self._text(type_, data, path)
-        if data._token == type_.target:  # noqa: SLF001 - as below
+        if data._token == type_.target:  # noqa: SLF001 - as in to_state
             return data
         wanted = type_.target.rpartition(":")[2]
         return self._violate("type", path, f"it must be a {wanted} or its identifier, not a {type(data).__name__}")
@@ -96,8 +90,11 @@ def to_state(resources: Mapping[str, Resource]) -> dict[str, Any]:
     ids = {id(resource): name for name, resource in resources.items()}
     states = {}
     for name, resource in resources.items():
-        kind, arguments = resource._state()  # noqa: SLF001 - it has the underscore because of the names of fields
-        states[name] = {kind: [{key: _referring(value, ids, f"{name}: {key}")} for key, value in arguments.items()]}
+        schema = _schema_of(type(resource))
+        kind = schema.resources[resource._token]  # noqa: SLF001 - it has the underscore because of the names of fields
+        arguments = _referring(resource._arguments, ids, f"{name}: ")  # noqa: SLF001 - the same
+        data = Encoder(schema, wire=False).fields(inputs(kind.fields), arguments)
+        states[name] = {kind.name: [{key: value} for key, value in data.items()]}
     return states
 
 
@@ -109,15 +106,20 @@ def to_yaml(resources: Mapping[str, Resource]) -> str:
     return f"#!yaml\n{text}"
 
 
-def _referring(data: Any, ids: Mapping[int, str], where: str) -> Any:
-    """Return data with the IDs of declarations in their places."""
-    if isinstance(data, Resource):
-        if id(data) not in ids:
-            raise ValueError(f"{where} refers to a {type(data).__name__} that is not among the states; give it an ID")
-        return {"ref": ids[id(data)]}
-    if isinstance(data, dict):
-        return {key: _referring(item, ids, where) for key, item in data.items()}
-    return [_referring(item, ids, where) for item in data] if isinstance(data, list) else data
+def _referring(value: Any, ids: Mapping[int, str], where: str) -> Any:
+    """Return a value with the IDs of declarations in their places."""
+    if isinstance(value, Resource):
+        if id(value) not in ids:
+            raise ValueError(f"{where} refers to a {type(value).__name__} that is not among the states; give it an ID")
+        return {"ref": ids[id(value)]}
+    if isinstance(value, dict):
+        return {
+            key: _referring(item, ids, f"{where}{'' if where.endswith(' ') else '.'}{key}")
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_referring(item, ids, where) for item in value]
+    return Secret(_referring(value.value, ids, where)) if isinstance(value, Secret) else value
 
 
 def _plain(value: Any) -> Any:

@@ -14,7 +14,10 @@ import yaml
 from ec2_package import EC2
 from holdfast import pack
 from holdfast.agent.idl.targets.python import TARGET
-from holdfast.agent.model.package import Package, to_json
+from holdfast.agent.model.docstrings import Docs
+from holdfast.agent.model.model import Field, KindModel, Record, Remote
+from holdfast.agent.model.package import Module, Package, to_json
+from holdfast.agent.model.types import TEXT, Type
 from nasty_package import HIDING, NASTY
 
 GOLDEN = Path(__file__).parent / "ec2/pack"
@@ -140,6 +143,35 @@ def test_a_reference_to_another_kind_of_resource_is_refused(name, groups):
 
     with pytest.raises(ValueError, match="web: vpc refers to a Vpc that is not among the states"):
         pack.to_state({"web": group})
+
+
+def test_references_may_be_anywhere(tmp_path, monkeypatch):
+    """In sets, whose order is always the same, in mappings, in structs, and in secret fields."""
+    a = Type("reference", target="demo:m:A")
+    fields = (
+        Field("several", Type("set", items=a)),
+        Field("named", Type("mapping", keys=TEXT, items=Type("list", items=a))),
+        Field("inner", Type("record", record="m:S"), secret=True),
+    )
+    kinds = (
+        KindModel("demo.a", Docs("A."), (), remote=Remote("demo:m:A")),
+        KindModel("demo.b", Docs("B."), fields, remote=Remote("demo:m:B")),
+    )
+    module = Module("m", resources=kinds, records=(Record("S", Docs("S."), (Field("a", a),)),))
+    written(Package("demo", "1.0.0", modules=(module,)), tmp_path / "referring")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made = importlib.import_module("referring.m")
+    one, two = made.A(), made.A()
+    b = made.B(several={two, one, "id-5"}, named={"x": [one]}, inner=made.S(a=two))
+    state = pack.to_state({"two": two, "one": one, "b": b})["b"]["demo.b"]
+
+    assert state == [
+        {"several": ["id-5", {"ref": "one"}, {"ref": "two"}]},
+        {"named": {"x": [{"ref": "one"}]}},
+        {"inner": {"a": {"ref": "two"}}},
+    ]
+    with pytest.raises(ValueError, match=r"b: inner\.a refers to a A that is not among the states"):
+        pack.to_state({"one": one, "b": made.B(inner=made.S(a=two))})
 
 
 def test_names_cannot_break_a_module_and_secrets_are_not_shown(tmp_path, monkeypatch):

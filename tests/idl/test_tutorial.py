@@ -72,9 +72,9 @@ class Reader:
         subprocess.run(["git", "apply", "--whitespace=nowarn", "-"], input=text, text=True, cwd=self.here, check=True)
 
     def yaml(self, text: str) -> None:
-        """Expect a file, whose name stands above it."""
+        """Expect a file, whose name is in the first line."""
         comment, _, content = text.partition("\n")
-        assert (self.here / comment.removeprefix("# ")).read_text() == content
+        assert (self.here / comment.removeprefix("# In ").removesuffix(":")).read_text() == content
 
     def end(self) -> None:
         """End the agent."""
