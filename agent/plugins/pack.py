@@ -92,7 +92,7 @@ def to_state(resources: Mapping[str, Resource]) -> dict[str, Any]:
     for name, resource in resources.items():
         schema = _schema_of(type(resource))
         kind = schema.resources[resource._token]  # noqa: SLF001 - it has the underscore because of the names of fields
-        arguments = _referring(resource._arguments, ids, f"{name}: ")  # noqa: SLF001 - the same
+        arguments = _referring(resource._arguments, ids, name)  # noqa: SLF001 - the same
         data = Encoder(schema, wire=False).fields(inputs(kind.fields), arguments)
         states[name] = {kind.name: [{key: value} for key, value in data.items()]}
     return states
@@ -106,20 +106,19 @@ def to_yaml(resources: Mapping[str, Resource]) -> str:
     return f"#!yaml\n{text}"
 
 
-def _referring(value: Any, ids: Mapping[int, str], where: str) -> Any:
-    """Return a value with the IDs of declarations in their places."""
+def _referring(value: Any, ids: Mapping[int, str], state: str, path: str = "") -> Any:
+    """Return a value with the IDs of declarations in their places. `state` and `path` say where it is."""
     if isinstance(value, Resource):
         if id(value) not in ids:
-            raise ValueError(f"{where} refers to a {type(value).__name__} that is not among the states; give it an ID")
+            told = f"{state}: {path} refers to a {type(value).__name__} that is not among the states; give it an ID"
+            raise ValueError(told)
         return {"ref": ids[id(value)]}
     if isinstance(value, dict):
-        return {
-            key: _referring(item, ids, f"{where}{'' if where.endswith(' ') else '.'}{key}")
-            for key, item in value.items()
-        }
+        paths = {key: f"{path}.{key}" if path else key for key in value}
+        return {key: _referring(item, ids, state, paths[key]) for key, item in value.items()}
     if isinstance(value, list):
-        return [_referring(item, ids, where) for item in value]
-    return Secret(_referring(value.value, ids, where)) if isinstance(value, Secret) else value
+        return [_referring(item, ids, state, path) for item in value]
+    return Secret(_referring(value.value, ids, state, path)) if isinstance(value, Secret) else value
 
 
 def _plain(value: Any) -> Any:
