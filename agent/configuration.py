@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.agent import facts
 from holdfast.agent.needs import FunctionCheck
+from holdfast.agent.plugins.plugin_settings import demand_installed
 from holdfast.agent.settings import Settings, ToolName
 from holdfast.resources import paths, registry
 from holdfast.resources.errors import RAISED
@@ -207,6 +208,7 @@ class ConfigurationCompiler:
         if not settings.plugins and not registry.remote():
             self.plugins = {}
             return
+        demand_installed(settings.plugins)
         from holdfast.agent.plugins.declared import PluginLoader  # noqa: PLC0415 - most settings name none
         from holdfast.agent.remote.declared import declare_kinds  # noqa: PLC0415 - the same
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from holdfast.agent.paths import anchored
 from holdfast.agent.settings_types import Location, SettingsGroup
 from holdfast.resources.fields import field
-from holdfast.states.errors import Problem
+from holdfast.states.errors import CompileError, Problem
 from holdfast.states.parse.marks import Document, Map, descend
 
 ADDRESS = re.compile(r"([A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5})")
@@ -22,6 +23,7 @@ OWN = "HOLDFAST_"
 """Variables with this prefix belong to the agent."""
 FILE = "_file"
 """Ending of the setting that names the file of a secret."""
+LIBRARIES = ("google.protobuf", "grpc")
 STARTED = ("user", "environment", "memory", "files", "config")
 """Settings of a plugin that the agent starts."""
 
@@ -136,6 +138,19 @@ def anchored_plugins(plugins: Mapping[str, PluginSettings], base: Path) -> dict[
         paths = {key: anchored(value, base) for key, value in each if isinstance(value, Path)}
         found[name] = each.model_copy(update=paths)
     return found
+
+
+def demand_installed(plugins: Mapping[str, PluginSettings]) -> None:
+    """Raise `CompileError` if the settings name plugins, and the libraries that these need are not installed."""
+    for each in plugins.values():
+        for name in LIBRARIES:
+            try:
+                importlib.import_module(name)
+            except ImportError:
+                config = each.config if isinstance(each.config, PluginConfig) else PluginConfig()
+                told = f"plugins need {name}, which is not installed"
+                raise CompileError([config.problem((), told, "pip install 'holdfast[plugins]'")]) from None
+        return
 
 
 def files_of(plugins: Mapping[str, PluginSettings]) -> Iterator[Path]:

@@ -76,7 +76,7 @@ class UsedPlugin:
         self.declared = declared
         self._redactor = redactor_of(declared.secrets)
         self._room = asyncio.Semaphore(declared.settings.calls)
-        self.supervisor = Supervisor(declared.name, self._start, self._end, self._health)
+        self.supervisor = Supervisor(declared.name, self._start, self._end, self._health, self._redactor)
 
     async def use(self, declared: DeclaredPlugin) -> None:
         """Replace the process if it is declared in another way. Calls under way fail for now."""

@@ -52,6 +52,7 @@ class Supervisor:
         start: Callable[[], Awaitable[Ready]],
         end: Callable[[Ready, bool], Coroutine[Any, Any, None]],
         health: Health,
+        mask: Callable[[str], str],
     ) -> None:
         self.name = name
         self.state: State = "stopped"
@@ -61,7 +62,7 @@ class Supervisor:
         self.restarts = 0
         """Starts after an end that nothing had asked for."""
         self.ready: Ready | None = None
-        self._start, self._end, self._health = start, end, health
+        self._start, self._end, self._health, self._mask = start, end, health, mask
         self._kept = False
         """Whether the graph has resources of it."""
         self._uses = 0
@@ -215,10 +216,11 @@ class Supervisor:
         """Ask whether the plugin works."""
         with suppress(HoldfastError):
             answer: Any = await ready.client.call("Health", message["HealthRequest"](), ANSWER)
-            if answer.serving:
-                return True
-            text = f"plugin {self.name} says that it cannot work: {answer.message[:500]}"
-            self._health.set(self.condition, text)
+            if not answer.serving:
+                told = self._mask(answer.message[:500])
+                self._health.set(self.condition, f"plugin {self.name} says that it cannot work: {told}")
+            elif self.trouble is None:
+                self._health.clear(self.condition)
             return True
         return False
 

@@ -16,6 +16,7 @@ from holdfast.agent.configuration_files import ConfigurationFiles
 from holdfast.agent.model.model import Field, Record
 from holdfast.agent.model.package import to_json
 from holdfast.agent.model.types import INTEGER, TEXT
+from holdfast.agent.plugins import plugin_settings
 from holdfast.agent.plugins.declared import PluginLoader
 from holdfast.agent.plugins.payloads import Payloads
 from holdfast.agent.settings import SettingsError, load
@@ -142,6 +143,16 @@ def test_the_name_of_a_plugin_is_that_of_its_package(config):
         ConfigurationCompiler().load(load(path))
 
     assert error.value.problems[0].hint == "name the plugin 'notes'"
+
+
+def test_without_the_libraries_of_plugins_the_settings_say_what_to_install(config, monkeypatch):
+    """Other hosts do not need them."""
+    monkeypatch.setattr(plugin_settings, "LIBRARIES", ("no_such_library",))
+    with pytest.raises(CompileError, match="plugins need no_such_library, which is not installed") as error:
+        config.loaded()
+
+    assert error.value.problems[0].hint == "pip install 'holdfast[plugins]'"
+    assert error.value.problems[0].location.line == 2
 
 
 def test_all_problems_of_all_plugins_are_reported_together(config):

@@ -466,3 +466,30 @@ def test_a_flood_of_lines_is_counted(monkeypatch):
 
     assert said[BURST] == ("warning", "300 lines were dropped: it logs more than 20 in a second")
     assert len(said[-1][1]) == 4000
+
+
+async def test_a_plugin_that_says_that_it_cannot_work_is_a_condition_of_health(bench, monkeypatch):
+    """Until it says that it can; it is not started again for that."""
+    monkeypatch.setattr(supervisor, "PROBE", 0.02)
+    monkeypatch.setattr(supervisor, "STEADY", 0.01)
+    provider = bench.directory / "provider.py"
+    unwell = (
+        "from holdfast.agent.plugins.servicer import Servicer, message\n"
+        "async def health(self, _):\n"
+        "    ill = Path(sys.argv[0]).with_name('ill').exists()\n"
+        "    return message['HealthResponse'](serving=not ill, message='the database is away' if ill else '')\n"
+        "Servicer._health = health\n"
+    )
+    provider.write_text(
+        provider.read_text().replace('if __name__ == "__main__":', f'{unwell}\nif __name__ == "__main__":')
+    )
+    (bench.directory / "ill").touch()
+    plugin = await bench.use()
+    bench.plugins.keep({"notes"})
+    await create(plugin, "web")
+    pid = bench.pid
+    await bench.becomes(lambda: "plugin notes says that it cannot work: the database is away" in bench.told)
+    (bench.directory / "ill").unlink()
+
+    await bench.becomes(lambda: not bench.told)
+    assert bench.pid == pid
