@@ -63,6 +63,7 @@ class Supervisor:
         """Starts after an end that nothing had asked for."""
         self.ready: Ready | None = None
         self._start, self._end, self._health, self._mask = start, end, health, mask
+        self._closed = False
         self._kept = False
         """Whether the graph has resources of it."""
         self._uses = 0
@@ -106,7 +107,11 @@ class Supervisor:
         if self._lingering is not None:
             self._lingering.cancel()
             self._lingering = None
-        if not self._kept and not self._uses and self.state not in ("stopped", "broken"):
+        if self._kept or self._uses:
+            return
+        if self.state in ("stopped", "broken"):
+            self._health.clear(self.condition)  # it concerns nothing any more
+        else:
             self._lingering = asyncio.get_running_loop().call_later(LINGER, self._leave)
 
     def _leave(self) -> None:
@@ -121,7 +126,9 @@ class Supervisor:
         Raises `Permanent` if it cannot be used as it is declared, and `Temporary` if it does not run for some time.
         """
         loop = asyncio.get_running_loop()
-        while self.ready is None or self.ready.ended.done() or self._doubtful.is_set():
+        while self._closed or self.ready is None or self.ready.ended.done() or self._doubtful.is_set():
+            if self._closed:
+                raise Temporary(f"plugin {self.name}: it was ended, because its settings have changed")
             if self._task is None or self._task.done():
                 if isinstance(self.trouble, Permanent) and loop.time() < self._next:
                     raise Permanent(str(self.trouble))
@@ -151,8 +158,10 @@ class Supervisor:
         finally:
             if self.state != "broken":
                 self._become("stopped")
+            self._look_at_use()
 
     async def _go_on(self) -> None:
+        """Do so; bugs of ours are raised."""
         loop = asyncio.get_running_loop()
         while True:
             if (delay := self._next - loop.time()) > 0:
@@ -243,7 +252,8 @@ class Supervisor:
         changed.set()
 
     async def stop(self) -> None:
-        """End the plugin."""
+        """End the plugin for ever."""
+        self._closed = True
         if self._lingering is not None:
             self._lingering.cancel()
         if (task := self._task) is not None:
@@ -252,4 +262,5 @@ class Supervisor:
             await asyncio.wait([task])
         if self._ending is not None:
             await asyncio.wait([self._ending])
+        self._become("stopped")  # the task may have ended before it began
         self._health.clear(self.condition)

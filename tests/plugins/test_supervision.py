@@ -75,8 +75,9 @@ class Bench:
         return PluginLoader().load({"notes": PluginSettings.model_validate(given)})["notes"]
 
     async def use(self, **more: Any) -> UsedPlugin:
-        """Use the plugin."""
+        """Use the plugin, of which the graph has resources."""
         await self.plugins.use({"notes": self.declared(**more)})
+        self.plugins.keep({"notes"})
         return self.plugins.get("notes")
 
     @property
@@ -127,7 +128,6 @@ async def test_a_plugin_is_started_when_it_is_needed_and_ended_when_it_is_not(be
     assert bench.plugins.state()[0]["state"] == "stopped"
     assert (await create(plugin, "web")).id == "web"
     assert (bench.directory / "notes/web").exists()
-    bench.plugins.keep({"notes"})
     assert (await plugin.read(item("web"))).exists
     pid = bench.pid
     bench.plugins.keep({"notes"})
@@ -143,7 +143,6 @@ async def test_a_plugin_that_is_killed_is_started_again(bench, monkeypatch):
     """Calls in flight fail for now; health says so until it has run for a while."""
     monkeypatch.setattr(supervisor, "STEADY", 0.3)
     plugin = await bench.use()
-    bench.plugins.keep({"notes"})
     await create(plugin, "web")
     pid = bench.pid
     waiting = asyncio.ensure_future(plugin.read(item("read-hangs")))
@@ -279,6 +278,42 @@ async def test_changed_settings_replace_the_process(bench):
     assert not Path(f"/proc/{pid}").exists()
 
 
+async def test_a_failure_of_a_plugin_that_nothing_needs_is_no_condition_of_health(bench):
+    """A function of it was called; the caller has the error."""
+    plugin = await bench.use()
+    bench.plugins.keep(())
+    with pytest.raises(Temporary, match=ENDED):
+        await create(plugin, "create-crashes")
+    await bench.becomes(lambda: bench.plugins.state()[0]["state"] == "stopped")
+
+    assert bench.told == ""
+
+
+async def test_a_call_that_comes_with_the_end_of_all_plugins_does_not_wait(bench):
+    """Its start had not even begun."""
+    plugin = await bench.use()
+    waiting = asyncio.ensure_future(create(plugin, "web"))
+    while bench.plugins.get("notes").supervisor._task is None:
+        await asyncio.sleep(0)
+    await bench.plugins.stop()
+    with pytest.raises(Temporary, match="it was ended"):
+        await asyncio.wait_for(waiting, DEADLINE)
+
+
+async def test_a_plugin_that_leaves_the_settings_is_not_started_again(bench):
+    """What still waits for it fails for now; the graph without its resources comes next."""
+    plugin = await bench.use(command=["sh", "-c", "exit 3"])
+    waiting = asyncio.ensure_future(create(plugin, "web"))
+    await bench.becomes(lambda: "ended with status 3" in bench.told)
+    await bench.plugins.use({})
+    with pytest.raises(Temporary):
+        await waiting
+    with pytest.raises(Temporary, match="it was ended, because its settings have changed"):
+        await create(plugin, "web")
+    with pytest.raises(Permanent, match="no plugin provides notes: name one under `plugins`"):
+        bench.plugins.get("notes")
+
+
 async def test_a_schema_that_changes_is_used_once_both_ends_have_it(bench, monkeypatch):
     """Until then nothing is guessed."""
     monkeypatch.setattr(supervisor, "REST", 0.0)
@@ -307,7 +342,6 @@ async def test_a_configuration_that_the_plugin_refuses_is_told(bench):
 async def test_one_stream_serves_all_watches_and_is_resumed(bench, monkeypatch):
     """After a restart the provider reports what may have changed since the last revision."""
     plugin = await bench.use()
-    bench.plugins.keep({"notes"})
     watching(bench)
     first, second = plugin.watch(TOKEN, lambda: "web"), plugin.watch(TOKEN, lambda: "mail")
     async with asyncio.timeout(DEADLINE):
@@ -361,6 +395,7 @@ async def test_a_plugin_that_runs_elsewhere_is_used_and_found_again(bench, tmp_p
         given |= {"schema": bench.directory / "schema.json", "key": certificates / "own.key"}
         declared = PluginLoader().load({"notes": PluginSettings.model_validate(given)})
         await bench.plugins.use(declared)
+        bench.plugins.keep({"notes"})
         plugin = bench.plugins.get("notes")
         assert (await create(plugin, "web")).id == "web"
     with pytest.raises(Temporary, match=ENDED):
@@ -485,7 +520,6 @@ async def test_a_plugin_that_says_that_it_cannot_work_is_a_condition_of_health(b
     )
     (bench.directory / "ill").touch()
     plugin = await bench.use()
-    bench.plugins.keep({"notes"})
     await create(plugin, "web")
     pid = bench.pid
     await bench.becomes(lambda: "plugin notes says that it cannot work: the database is away" in bench.told)
