@@ -1,4 +1,8 @@
-"""Who asked systemd to stop a unit, as far as a record of sudo in the journal shows it."""
+"""Who asked systemd to stop a unit, as far as a record of sudo or polkit in the journal shows it.
+
+Nothing else records it: not logind, and not systemd, which writes only that the stop begins. polkit records what a user
+was allowed after giving a password, not what its rules allow without one.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +36,14 @@ FIELDS = re.compile(r"(?:[A-Z]+=.* ; )?")
 """What is between the user and the command in sudo's record of a command that it runs. What it has refused is written
 otherwise. A user may choose the text, so the time of a match is proportional to its length.
 """
+POLKIT = "polkit.service"
+"""The unit of polkit. Only its own process is in its control group, which journald asks the kernel for."""
+AUTHENTICATED = re.compile(
+    r"Operator of \S+ successfully authenticated as \S+ to gain \S+ authorization for action "
+    r"org\.freedesktop\.systemd1\.manage-units for \S+ \[(?P<command>.*)\] \(owned by unix-user:(?P<user>[^()]+)\)"
+)
+"""polkit's record that a user may do something with units. Of the process, the kernel knows the owner at the end; it
+has chosen its command line itself."""
 ELSEWHERE = ("-H", "-M", "--host", "--machine", "--user", "--global", "--root", "--image")
 """Options with which systemctl does not ask the system manager of this host."""
 
@@ -41,12 +53,13 @@ Record = Mapping[str, Any]
 async def stop_request(ctx: Context, unit: str, before: float) -> str:
     """Return who asked for the last stop of a unit before a Unix time, as the end of a sentence; empty if unknown.
 
-    A person is named only if the journal shows that this user ran `systemctl stop UNIT`, or the like, through sudo just
-    before systemd began the stop.
+    A person is named only if the journal shows that this user ran `systemctl stop UNIT`, or the like, through sudo, or
+    gave a password to polkit for it, just before systemd began the stop.
     """
     argv = ("--output=json", "--no-pager", "--quiet", f"--lines={LINES}")
     span = (f"--since=@{before - LONGEST - SHORTLY:.6f}", f"--until=@{before:.6f}")
-    wanted = (f"UNIT={unit}", "_PID=1", "+", "SYSLOG_IDENTIFIER=sudo", f"_EXE={SUDO}")
+    by_systemd, by_sudo = (f"UNIT={unit}", "_PID=1"), ("SYSLOG_IDENTIFIER=sudo", f"_EXE={SUDO}")
+    wanted = (*by_systemd, "+", *by_sudo, "+", f"_SYSTEMD_UNIT={POLKIT}")
     try:
         done = await ctx.run("journalctl", *argv, *span, *wanted, check=False, timeout=PATIENCE)
     except (HoldfastError, OSError):
@@ -55,17 +68,18 @@ async def stop_request(ctx: Context, unit: str, before: float) -> str:
 
 
 def asked(records: list[Record], unit: str) -> str:
-    """Return who asked for the last stop of a unit in these records of the journal, the oldest first."""
+    """Return who asked for the last stop of a unit in these records of the journal."""
+    records = sorted(records, key=_time)  # they were written in the order in which they arrived
     events = [index for index, each in enumerate(records) if each.get("MESSAGE_ID") in (STOPPING, STARTED)]
     if not events or records[events[-1]]["MESSAGE_ID"] != STOPPING:
         return ""
     begun, since = _time(records[events[-1]]), events[-2] if len(events) > 1 else 0
     close = [each for each in records[since : events[-1]] if _time(each) >= begun - SHORTLY]
-    found = {name: _time(each) for each in close if (name := _who(each, unit))}
+    found = {who[0]: (who[1], _time(each)) for each in close if (who := _who(each, unit))}
     if len(found) != 1:
         return ""
-    ((name, at),) = found.items()
-    return f"; {escaped(name)} asked for it by sudo at {time.strftime('%H:%M:%S', time.localtime(at))}"
+    ((name, (way, at)),) = found.items()
+    return f"; {escaped(name)} asked for it by {way} at {time.strftime('%H:%M:%S', time.localtime(at))}"
 
 
 def _records(text: str) -> Iterator[Record]:
@@ -79,10 +93,20 @@ def _records(text: str) -> Iterator[Record]:
 
 
 def _time(record: Record) -> float:
-    return int(record.get("__REALTIME_TIMESTAMP", 0)) / 1e6
+    """Return the Unix time at which the kernel has taken a record or, if it is not known, at which it was written."""
+    return int(record.get("_SOURCE_REALTIME_TIMESTAMP") or record.get("__REALTIME_TIMESTAMP", 0)) / 1e6
 
 
-def _who(record: Record, unit: str) -> str:
+def _who(record: Record, unit: str) -> tuple[str, str] | None:
+    """Return the user who asked for the stop, and by what; None if it is another record."""
+    if record.get("_SYSTEMD_UNIT") == POLKIT:
+        found = AUTHENTICATED.fullmatch(str(record.get("MESSAGE")))
+        return (found["user"], "polkit") if found and stops(found["command"], unit) else None
+    name = _by_sudo(record, unit)
+    return (name, "sudo") if name else None
+
+
+def _by_sudo(record: Record, unit: str) -> str:
     """Return the user who asked for the stop, by a record of sudo; empty if it is another record.
 
     The kernel knows the user that has written the record, so no user can write it in the name of another. Names of

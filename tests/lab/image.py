@@ -31,6 +31,7 @@ PACKAGES = (
 )  # fmt: skip
 OFFERED = (
     "nginx-light",
+    "polkitd",
     "runit",
     "openrc sysvinit-core",
     "sysv-rc sysvinit-core",

@@ -93,6 +93,51 @@ def test_who_asked_for_the_stop_of_a_service_is_told_if_sudo_has_recorded_it(hos
     )
 
 
+TERMINAL = """\
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp("su", ["su", "-", sys.argv[1]])
+said = b""
+for prompt, words in ((b"$ ", b"systemctl stop toy; exit"), (b"assword: ", b"secret")):
+    while not said.endswith(prompt):
+        said += os.read(terminal, 4096)
+    os.write(terminal, words + b"\\n")
+while os.waitpid(pid, os.WNOHANG) == (0, 0):
+    try:
+        os.read(terminal, 4096)
+    except OSError:
+        pass
+"""
+"""Stops a service in the terminal of a user, who gives a password when polkit asks for it."""
+
+
+def test_who_asked_for_the_stop_of_a_service_is_told_if_polkit_has_recorded_it(host: Host, driver: Driver):
+    """A rule of polkit that allows it without a password leaves no record, so nobody is named then.
+
+    The test takes some seconds: it installs polkit.
+    """
+    add_unit(host, "toy")
+    host.sh("apt-get install --yes -qq polkitd; useradd -m -s /bin/bash -G sudo ann; useradd bob")
+    host.sh("echo ann:secret | chpasswd")
+    rule = 'if (subject.user == "bob") return polkit.Result.YES;'
+    host.write("/etc/polkit-1/rules.d/10-bob.rules", f"polkit.addRule(function(action, subject) {{ {rule} }});\n")
+    host.write("/root/terminal.py", TERMINAL)
+    host.sh("chmod 755 /etc/polkit-1/rules.d; systemctl daemon-reload; systemctl restart polkit")
+    driver.apply("service.running", "toy", enable=True)
+
+    def told(*deed: str) -> str:
+        host.run(*deed)
+        wait_for("the end", lambda: state(host, "toy")[0] != "active")
+        return driver.apply("service.running", "toy", enable=True).ended
+
+    assert re.fullmatch(
+        r"toy\.service was stopped; ann asked for it by polkit at \d\d:\d\d:\d\d",
+        told("python3", "/root/terminal.py", "ann"),
+    )
+    assert told("su", "bob", "-c", "systemctl stop toy") == "toy.service was stopped"
+
+
 def test_a_dead_service_is_stopped_disabled_and_repaired(host: Host, driver: Driver):
     """A running service is stopped and disabled; started by hand, it is stopped again; a missing one is as declared."""
     add_unit(host, "toy")
