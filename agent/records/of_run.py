@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.agent.engine.model.events import Event, Notice, PassStarted, Ran
 from holdfast.agent.health import Health
+from holdfast.agent.paths import RECORDS
 
 if TYPE_CHECKING:
     from holdfast.agent.records.recorder import Recorder
@@ -36,6 +37,8 @@ async def recorded(
     finally:
         if why := await run.end():
             emit(Notice("warning", CODE, "", f"the changes of this run are not recorded: {why}"))
+        if run.renewed:
+            emit(Notice("warning", "records-renewed", "", f"the records in {directory / RECORDS}: {run.renewed}"))
 
 
 class RunRecords:
@@ -83,6 +86,11 @@ class RunRecords:
         )
         self._writing = asyncio.create_task(recorder.run(), name="records")
         return recorder
+
+    @property
+    def renewed(self) -> str:
+        """Why the database was recreated in this run, and what became of its records; empty if it was not."""
+        return self._records.driver.renewed if self._records else ""
 
     async def end(self) -> str:
         """Write what waits, and close the file; return why that was not possible."""

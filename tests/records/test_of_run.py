@@ -138,11 +138,13 @@ def test_a_database_that_cannot_be_used_costs_one_warning(
 
 
 def test_a_damaged_database_is_replaced(tree: Tree) -> None:
-    """The run is recorded in a new one."""
+    """The run is recorded in a new one, and says so."""
     tree("apply", check=0)
     (tree.root / "state/records.db").write_bytes(b"x" * 10_000)
     tree.file(contents="other")
-    tree("apply", check=0)
+    said = tree("apply", check=0).stderr
+    assert f"the records in {tree.root}/state/records.db: " in said
+    assert "records.damaged" in said
 
     assert [row["table"] for row in rows(tree)] == ["changes", "passes"]
     assert (tree.root / "state/records.damaged").exists()
