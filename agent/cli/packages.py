@@ -16,7 +16,7 @@ from holdfast.agent.idl.compiler import CompiledPackage, compiled
 from holdfast.agent.idl.declared import ClassSyntax
 from holdfast.agent.idl.names import unknown
 from holdfast.agent.idl.report import SourceReport
-from holdfast.agent.idl.sources import MANIFEST
+from holdfast.agent.idl.sources import MANIFEST, wrong_member
 from holdfast.agent.idl.starting import TARGETS, files_of
 from holdfast.agent.idl.targets import BUILT_IN, GROUP, PackageTarget
 from holdfast.agent.idl.writing import SCHEMA, OutputDirectory, with_header, write
@@ -155,8 +155,9 @@ def _targets(names: Sequence[str]) -> Iterator[PackageTarget]:
 
 def new(name: str, folder: Path) -> None:
     """Make a package. Raises `UsageError` if its folder exists or its name is not allowed."""
-    if not name.isascii() or not name.isalnum() or not name.islower() or not name[0].isalpha():
-        raise click.UsageError(f"{name!r} is no name of a package: legal are small letters and digits, a letter first")
+    told, hint = wrong_member("name", name)
+    if told:
+        raise click.UsageError(f"{told}: {hint}")
     if os.path.lexists(folder):
         raise click.UsageError(f"{folder} exists; name a new folder with --to")
     absolute = Path(os.path.abspath(folder))  # noqa: PTH100 - removes ".."

@@ -220,7 +220,7 @@ def _manifest(path: Path, problems: list[Problem]) -> Manifest:
 def _members(data: Map, document: Document, problems: list[Problem]) -> dict[str, str]:
     found: dict[str, str] = {}
     for key, value in data.items():
-        told, hint = _wrong(key, value) if key in MEMBERS else unknown("member", str(key), MEMBERS)
+        told, hint = wrong_member(key, value) if key in MEMBERS else unknown("member", str(key), MEMBERS)
         if told:
             problems.append(document.problem(data.marks.get(key), "idl-manifest", told, hint))
         else:
@@ -233,8 +233,8 @@ def _members(data: Map, document: Document, problems: list[Problem]) -> dict[str
     return found
 
 
-def _wrong(key: str, value: Any) -> tuple[str, str]:
-    """Return what is wrong with a member, with a hint; both empty if nothing is."""
+def wrong_member(key: str, value: Any) -> tuple[str, str]:
+    """Return what is wrong with a member of a manifest, with a hint; both empty if nothing is."""
     if not isinstance(value, str):
         return f"{key} is text, not {value!r}", "write it in quotes"
     if key == "name" and not re.fullmatch(r"[a-z][a-z0-9]*", value):

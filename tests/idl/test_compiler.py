@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.util
+import sys
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft7Validator
 
 from ec2_package import EC2
+from holdfast.agent.generators.states_schema import package_schema
 from holdfast.agent.idl.build import NAME
 from holdfast.agent.idl.compiler import compiled
 from holdfast.agent.idl.names import kind_name, snake_case, wire_name
+from holdfast.agent.idl.targets.python import TARGET as PYTHON
 from holdfast.agent.model.docstrings import field_docs
 from holdfast.agent.model.package import from_json, to_json
 from holdfast.agent.model.types import NONE, TEXT, Type, union
+from holdfast.agent.plugins.construct import construct
 from holdfast.resources import idl
 from idl_package import HEAD, package_of, problems_of, write_package
 
@@ -132,6 +139,31 @@ def test_every_package_survives_its_schema(tmp_path_factory, fields):
     assert from_json(to_json(package)) == package
     assert to_json(compiled(folder).package) == to_json(package)
     assert [each.name for each in package.modules[0].resources[0].fields] == list(fields)
+
+
+NAMES = ["str", "list", "typing", "pack", "plugin", "dataclasses", "self", "cls", "record", "datetime", "type", "b"]
+
+
+@settings(max_examples=10, deadline=None)
+@given(types=st.lists(TYPES, min_size=len(NAMES), max_size=len(NAMES)))
+def test_every_package_gives_modules_that_can_be_used(tmp_path_factory, types):
+    """Whatever the types of fields whose names mean something in Python: for users, providers and editors."""
+    folder = tmp_path_factory.mktemp("package")
+    body = "".join(
+        f"    {name}: {type_} = idl.field(optional=True)\n" for name, type_ in zip(NAMES, types, strict=True)
+    )
+    package = compiled(write_package(folder / "idl", a=f"class A(idl.Resource):\n{body}")).package
+    for path, text in {**PYTHON.pack(package), **PYTHON.provider(package), "schema.json": to_json(package)}.items():
+        (folder / path).write_text(text)
+    names = {"a": "A", "a_stub": "A"}
+    for module, name in names.items():
+        spec = importlib.util.spec_from_file_location(f"{module}_{folder.name}", folder / f"{module}.py")
+        made = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = made
+        spec.loader.exec_module(made)
+        assert [each.name for each in dataclasses.fields(getattr(made, name)())] == NAMES
+        assert construct(made.A, {}) is not None
+    Draft7Validator.check_schema(package_schema(package))
 
 
 SOURCE = (EXAMPLE / "ec2/security_group.py").read_text()

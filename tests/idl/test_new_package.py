@@ -65,11 +65,12 @@ def test_no_word_is_left_to_be_filled_in(folder):
 
 
 def test_a_folder_that_exists_is_left_alone(folder):
-    """So is a name that no package can have."""
+    """A name that no package can have is refused before anything is written."""
     before = sorted(folder.iterdir())
 
     assert "exists" in in_process("idl", "new", "demo", "--to", str(folder), check=64).stderr
-    assert "no name of a package" in in_process("idl", "new", "De-mo", "--to", str(folder / "x"), check=64).stderr
+    for name, told in (("De-mo", "no name of a package"), ("", "no name of a package"), ("file", "built-in kinds")):
+        assert told in in_process("idl", "new", name, "--to", str(folder / "x"), check=64).stderr
     assert sorted(folder.iterdir()) == before
 
 
