@@ -128,6 +128,12 @@ ROWS = (
     ("idl", "`idl compile` of 500 resources to all targets", "s", "compile_s", 3.0),
     ("idl", "the same with --check", "s", "check_s", None),
     ("idl", "hand-written lines of a provider, with the generator / without", "times", "lines_ratio", 0.333),
+    ("remote", "check of a remote resource, one call to a plugin, median", "us", "remote_us", None),
+    ("remote", "the same check with its provider in the same process, median", "us", "in_process_us", None),
+    ("remote", "overhead of the plugin's process", "us", "overhead_us", 1000),
+    ("remote", "apply, 1 000 remote resources as declared, one by one", "s", "apply_s", None),
+    ("remote", "recheck of 1 000 remote resources as declared, by an agent", "s", "recheck_s", 2.0),
+    ("remote", "memory of an agent with 1 000 remote resources, more than with one", "MiB", "more_mib", 50),
     ("idle", "idle agent with 1 000 files: CPU", "%", "idle_cpu_percent", 0.1),
     ("idle", "idle agent with 1 000 files: memory (RSS)", "MiB", "idle_rss_mib", 58.0),
 )

@@ -6,8 +6,9 @@ its record: the agent, or a one-shot run, beside an agent or without one.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -56,22 +57,62 @@ def key_of(token: str, name: str) -> str:
     return f"{token} {name}"
 
 
+MANY = 50
+"""Number of records above which all are read at once."""
+
+
 class RemoteMemory:
     """The records in a database. `open_` opens it when a resource needs it."""
 
     def __init__(self, open_: Callable[[], Awaitable[NbApi]]) -> None:
         self._open = open_
+        self._waiting: list[tuple[str, asyncio.Future[RemoteRecord | None]]] = []
+        """Keys of records that are wanted, with those who wait for them."""
+        self._reading: asyncio.Task[None] | None = None
 
     async def get(self, token: str, name: str) -> RemoteRecord | None:
         """Return what is remembered; None if nothing is. Raises `Temporary` while the database cannot be read.
 
-        It is read from the file: the cache may not show yet what another process has written.
+        It is read from the file: the cache may not show yet what another process has written. Records that are wanted
+        while others are read are read together.
         """
+        answer: asyncio.Future[RemoteRecord | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((key_of(token, name), answer))
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read())
         try:
-            found = await (await self._open()).get(RememberedResource, key_of(token, name))
+            return await answer
         except NorthboundError as error:
             raise Temporary(f"cannot read what is known about {name}: {error}") from error
-        return found.remembered() if found else None
+
+    async def _read(self) -> None:
+        """Read the wanted records until no more are wanted."""
+        while self._waiting:
+            waiting, self._waiting = self._waiting, []
+            try:
+                found = await self._found({key for key, answer in waiting if not answer.done()})
+            except Exception as error:  # noqa: BLE001 - those who wait get it
+                for _, answer in waiting:
+                    if not answer.done():
+                        answer.set_exception(error)
+                continue
+            for key, answer in waiting:
+                if not answer.done():
+                    answer.set_result(found.get(key))
+
+    async def _found(self, keys: Collection[str]) -> dict[str, RemoteRecord]:
+        """Return the records with these keys, as far as they exist."""
+        api = await self._open()
+        if len(keys) <= MANY:
+            rows = [await api.get(RememberedResource, key) for key in keys]
+            return {row.id: row.remembered() for row in rows if row}
+        found: dict[str, RemoteRecord] = {}
+        after, more = "", True
+        while more:
+            page = await api.page(RememberedResource, after=after, limit=PAGE)
+            found |= {row.id: row.remembered() for row in page if row.id in keys}
+            after, more = page[-1].id if page else "", len(page) == PAGE
+        return found
 
     async def put(self, token: str, name: str, record: RemoteRecord | None) -> None:
         """Remember, durable on return; None forgets.

@@ -43,6 +43,25 @@ async def test_a_record_is_remembered_by_other_processes_and_after_a_restart(rec
     await beside.close()
 
 
+async def test_records_that_are_wanted_together_are_read_together(records):
+    """The first is read alone, the others in pages; what is not remembered is answered as well."""
+    memory = RemoteMemory(records.api)
+    for number in range(70):
+        await memory.put(TOKEN, f"n{number}", RECORD._replace(id=f"id{number}"))
+    api, pages = await records.api(), []
+    page = api.page
+
+    async def counted(*args: Any, **more: Any) -> Any:
+        pages.append(args)
+        return await page(*args, **more)
+
+    api.page = counted
+    found = await asyncio.gather(*(memory.get(TOKEN, f"n{number}") for number in range(80)))
+
+    assert [each.id if each else "" for each in found] == [*(f"id{number}" for number in range(70)), *[""] * 10]
+    assert len(pages) == 1
+
+
 async def test_a_record_can_be_forgotten_twice(records):
     """What is gone stays gone."""
     memory = RemoteMemory(records.api)
