@@ -28,6 +28,7 @@ from holdfast.resources.kinds.file.managed import Managed
 from holdfast.resources.paths.handle import read_whole
 from holdfast.resources.secrets import MASK, Redactor
 from holdfast.resources.visible import clean
+from holdfast.states.compile.check import names
 from holdfast.states.data import Call
 
 LOCAL = ("salt://", "tree://")
@@ -252,7 +253,7 @@ def _of_attributes(call: Call, file: Values) -> Lines:
 
 def _of_values(call: Call, before: Values) -> Lines:
     """Yield the arguments of this state with their former values, or the state that declares these."""
-    known = type(call.resource).model_fields
+    known = frozenset(names(type(call.resource)))
     arguments: dict[str, Any] = {}
     for name, value in before.items():
         argument = RENAMED.get(name, name)

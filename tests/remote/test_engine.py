@@ -20,7 +20,7 @@ from holdfast.agent.host.host import LocalHost
 from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Compilation, CompilerInputs
 from holdfast.states.errors import CompileError
-from remote_bench import NotesPlugin
+from remote_bench import LocalPlugin, NotesPlugin, cloud_kinds, cloud_plugin
 
 NOTE = "the note:\n  notes.note:\n    - name: web\n    - owner: me\n    - lines: [{text: hello}]\n"
 
@@ -28,18 +28,18 @@ NOTE = "the note:\n  notes.note:\n    - name: web\n    - owner: me\n    - lines:
 class NotesHost(LocalHost):
     """The machine, with the plugin of the test."""
 
-    notes: NotesPlugin
+    used: LocalPlugin
 
     def plugin(self, package: str) -> Any:
         """Return the plugin."""
-        return self.notes
+        return self.used
 
 
 class Agent:
     """An engine with states of one file."""
 
-    def __init__(self, directory: Path, notes: NotesPlugin) -> None:
-        self.directory, self.notes = directory, notes
+    def __init__(self, directory: Path, plugin: LocalPlugin) -> None:
+        self.directory, self.plugin = directory, plugin
         (directory / "states").mkdir(mode=0o755)
         directory.chmod(0o755)
         self.outcomes: list[Outcome] = []
@@ -61,7 +61,7 @@ class Agent:
     async def running(self, text: str, **options: Any) -> AsyncIterator[Engine]:
         """Run the states until the end of the block."""
         host = NotesHost(states=self.directory / "states", var_dir=self.directory / "var")
-        host.notes = self.notes
+        host.used = self.plugin
         journal = Journal(None, durable=False, blocking=at_once)
         async with host, asyncio.timeout(DEADLINE):
             self.engine = Engine(host, EngineOptions(**{"recheck": 0, **options}), journal, self.emit)
@@ -96,7 +96,7 @@ async def test_an_event_of_the_plugin_leads_to_a_repair_that_is_attributed_as_dr
     async with agent.running(NOTE):
         agent.outcomes.clear()
         (tmp_path / "notes/web").write_text('["me", ["other"]]')
-        agent.notes.events.put_nowait("web")
+        agent.plugin.events.put_nowait("web")
         repaired = await agent.until(lambda each: bool(each.changes))
 
     assert repaired.identity == "notes.note[the note]"
@@ -135,7 +135,7 @@ async def test_a_state_that_is_removed_deletes_nothing_unless_it_is_reversed(age
         await engine.settle()
 
     assert (tmp_path / "notes/web").exists() is left
-    assert bool(agent.notes.records) is left
+    assert bool(agent.plugin.records) is left
 
 
 async def test_a_conflict_with_another_state_is_found_before_anything_runs(agent):
@@ -151,3 +151,53 @@ async def test_the_status_explains_a_remote_resource(agent):
 
     assert row["kind"] == "notes.note"
     assert row["result"] is True
+
+
+CLOUD = """main:
+  aws-ec2.vpc:
+    - cidr_block: 10.0.0.0/16
+
+web:
+  aws-ec2.security_group:
+    - vpc: {ref: main}
+    - description: the web servers
+    - ingress:
+        - {protocol: tcp, from_port: 443, to_port: 443, source_group: {ref: other}}
+
+other:
+  aws-ec2.security_group:
+    - vpc: {ref: main}
+    - description: others
+"""
+
+
+async def test_references_get_the_identifiers_of_what_they_name(note, tmp_path):
+    """What is referred to is created first; when it is replaced, those that refer to it get its new identifier."""
+    things: dict[str, Any] = {}
+    cloud_kinds()
+    agent = Agent(tmp_path, cloud_plugin(things))
+    async with agent.running(CLOUD) as engine:
+        first = {each["name"]: dict(each) for each in things.values()}
+        await engine.swap(agent.compiled(CLOUD.replace("10.0.0.0", "10.1.0.0")))
+        await engine.settle()
+        second = {each["name"]: dict(each) for each in things.values()}
+
+    assert list(first) == ["main", "other", "web"]
+    assert first["web"]["vpc"] == first["other"]["vpc"] == first["main"]["vpc_id"] == "vpc-1"
+    assert first["web"]["ingress"][0].source_group == first["other"]["group_id"]
+    assert second["main"]["cidr_block"] == "10.1.0.0/16"
+    assert second["web"]["vpc"] == second["other"]["vpc"] == second["main"]["vpc_id"] != "vpc-1"
+    assert second["web"]["ingress"][0].source_group == second["other"]["group_id"]
+    assert agent.of("aws-ec2.security_group[other]").comment == "replaced security_group other, because of another vpc"
+    assert len(things) == 3
+
+
+async def test_a_reference_is_unknown_in_a_plan_until_its_resource_exists(note, tmp_path):
+    """The plan says for what it waits."""
+    cloud_kinds()
+    agent = Agent(tmp_path, cloud_plugin({}))
+    async with agent.running(CLOUD, noop=True):
+        planned = agent.of("aws-ec2.security_group[other]")
+
+    assert agent.of("aws-ec2.vpc[main]").comment == "would create vpc main"
+    assert planned.comment == "unknown until aws-ec2.vpc[main] has run and sent id"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import itertools
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -14,19 +15,21 @@ from holdfast.agent.plugins.messages import message
 from holdfast.agent.plugins.payloads import Payloads
 from holdfast.agent.plugins.schema import Schema
 from holdfast.agent.plugins.servicer import Servicer
+from holdfast.agent.plugins.stub import Found, Key, Operations
 from holdfast.agent.remote.classes import declare
 from holdfast.agent.remote.resource import RemoteResource
 from holdfast.resources.plugin import RemoteRecord
 from notes_package import HOME, SCHEMA
 
+EC2 = Path(__file__).parent.parent / "idl/ec2"
+"""The example of the language."""
 
-class NotesPlugin:
-    """Calls the provider, and counts that; remembers in memory."""
 
-    def __init__(self, module: Any) -> None:
-        self.module = module
-        self.notes = module.Notes()
-        self.connection = InProcess(Servicer(SCHEMA, [self.notes, module.Counting(self.notes)], self.notes.configure))
+class LocalPlugin:
+    """Calls a provider in this process, and counts that; remembers in memory."""
+
+    def __init__(self, servicer: Servicer) -> None:
+        self.connection = InProcess(servicer)
         self.calls: list[str] = []
         self.requests: list[Any] = []
         self.records: dict[str, RemoteRecord] = {}
@@ -63,6 +66,51 @@ class NotesPlugin:
         self.records.pop(name, None)
         if record is not None:
             self.records[name] = record
+
+
+class NotesPlugin(LocalPlugin):
+    """The plugin of the notes."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.notes = module.Notes()
+        super().__init__(Servicer(SCHEMA, [self.notes, module.Counting(self.notes)], self.notes.configure))
+
+
+def cloud_plugin(things: dict[str, dict[str, Any]]) -> LocalPlugin:
+    """Return the plugin of the example tests/idl/ec2, whose cloud is a mapping: identifier -> values."""
+    sys.path.insert(0, str(EC2 / "provider"))
+    try:
+        groups = importlib.import_module("ec2.security_group_stub")
+        networks = importlib.import_module("ec2.vpc_stub")
+    finally:
+        sys.path.remove(str(EC2 / "provider"))
+
+    numbers = itertools.count(1)
+
+    class Cloud(Operations[Any]):
+        async def read(self, key: Key, inputs: Any) -> Found[Any] | None:
+            return Found(key.id, self.struct(**things[key.id])) if key.id in things else None
+
+        async def create(self, inputs: Any) -> Found[Any]:
+            id_ = f"{self.struct.__name__.lower()}-{next(numbers)}"
+            out = {"vpc_id": id_} if self.struct is networks.Vpc else {"group_id": id_}
+            things[id_] = {**vars(inputs), **out}
+            return Found(id_, self.struct(**things[id_]))
+
+        async def delete(self, found: Found[Any]) -> None:
+            things.pop(found.id, None)
+
+    vpcs = type("Vpcs", (Cloud, networks.VpcOperations), {})
+    security_groups = type("Groups", (Cloud, groups.SecurityGroupOperations), {})
+    return LocalPlugin(Servicer((EC2 / "provider/schema.json").read_text(), [vpcs(), security_groups()]))
+
+
+def cloud_kinds() -> None:
+    """Declare the kinds of the example."""
+    schema = Schema.read((EC2 / "provider/schema.json").read_text())
+    for model in schema.kinds.values():
+        declare(schema, model)
 
 
 def notes_module() -> Any:
