@@ -19,7 +19,7 @@ _KNOWN = frozenset(
     {
         *("time", "level", "event", "logger", "resource", "pass", "what", "result", "cause", "duration"),
         *("changes", "diff", "details", "because", "undone", "by", "ended", "code", "converged", "exception"),
-        *("called", "uid", "pid", "public"),
+        *("called", "uid", "pid", "public", "plugin"),
     }
 )
 """Fields that the sentence contains, or that are shown in a special form."""

@@ -215,7 +215,8 @@ class Plugins:
 def _log(name: str, level: str, said: Mapping[str, Any]) -> None:
     """Log a line of a plugin."""
     fields = {key: value for key, value in said.items() if key not in ("message", "time", "event", "level", "plugin")}
-    getattr(log, level)("plugin %s: %s", name, said["message"], code="plugin-said", plugin=name, said=fields or None)
+    more = {"said": fields} if fields else {}
+    getattr(log, level)("plugin %s: %s", name, said["message"], code="plugin-said", plugin=name, **more)
 
 
 def _load() -> ModuleType:
