@@ -21,6 +21,7 @@ RUN = Path("/run/holdfast-plugins")
 """Directory of the directories of plugins, of an agent that runs as root."""
 FIRST, MANY = 2_100_000_000, 40_000_000
 """Numbers of users without a name. No range in common use contains them, and they fit in 31 bits."""
+NO_USER = "cannot become its user, whom this host may not have: name another `user`"
 LONGEST = 107
 """Most bytes of the path of a socket, in the kernel."""
 
@@ -70,7 +71,9 @@ def user_of(wanted: Launch) -> PluginUser:
 
 
 def make_home(name: str, user: PluginUser, below: Path | None = None) -> Path:
-    """Create the directory of one start, which only the user of the plugin can enter. Raises `OSError`.
+    """Create the directory of one start, which only the user of the plugin can enter.
+
+    Raises `OSError`, and `Permanent` if this host cannot have the user.
 
     `below`: where; by default a directory that every user can pass, because that of the agent's state is private.
     """
@@ -84,7 +87,11 @@ def make_home(name: str, user: PluginUser, below: Path | None = None) -> Path:
         home.rmdir()
         raise OSError(errno.ENAMETOOLONG, f"the path of a socket has at most {LONGEST} bytes", str(below))
     if user.foreign:
-        os.chown(home, user.uid, user.gid)
+        try:
+            os.chown(home, user.uid, user.gid)
+        except OSError as error:  # in a user namespace, such as that of a container
+            home.rmdir()
+            raise Permanent(f"plugin {name}: {NO_USER}: {error.strerror}") from None
     return home
 
 

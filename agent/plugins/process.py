@@ -25,6 +25,7 @@ from holdfast.agent.host import keeper, processes
 from holdfast.agent.host.forkserver import in_memory, program
 from holdfast.agent.plugins.client import Client, listener
 from holdfast.agent.plugins.launching import (
+    NO_USER,
     Launch,
     PluginUser,
     close_home,
@@ -43,7 +44,7 @@ GRACE = 5.0
 """Seconds that a plugin has to end by itself: more than it gives its calls (`server.GRACE`)."""
 KEEPER = program(processes, keeper, start="module.keep(*map(int, sys.argv[1:]))")
 STEPS = {
-    "user": "cannot become its user, whom this host may not have: name another `user`",
+    "user": NO_USER,
     "limits": "cannot set its limits: `files` or `memory`",
 }
 """Step of the keeper that failed -> what to say; any other is the start of the program."""

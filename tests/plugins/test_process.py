@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import pwd
 import re
@@ -248,7 +249,7 @@ async def test_a_plugin_runs_as_its_user(log, below):
 
 async def test_another_schema_is_refused_with_what_to_do(plugin):
     """Types are never guessed."""
-    other = Schema(NOTES.__class__(**{**vars(NOTES), "version": "2.0.0"}))
+    other = Schema(dataclasses.replace(NOTES, version="2.0.0"))
     with pytest.raises(
         Permanent, match=r"version 1\.0\.0 of the package with another schema; the agent has version 2\.0\.0"
     ):
@@ -408,3 +409,29 @@ async def test_a_program_that_others_could_have_written_is_not_started(tmp_path,
     for command in ([str(script)], [sys.executable, str(script)]):
         with pytest.raises(Permanent, match="anyone may write it; chmod o-w"):
             await started(command, below, log)
+
+
+LAUNCHING = """
+import asyncio, sys
+from pathlib import Path
+from holdfast.agent.plugins import process
+from holdfast.agent.plugins.launching import Launch
+from holdfast.resources.errors import Permanent
+try:
+    asyncio.run(process.launch(Launch("notes", ["true"]), print, Path(sys.argv[1])))
+except Permanent as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
+async def test_a_host_without_the_number_of_the_user_says_what_to_do(below):
+    """As a container with few users."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    words = ["unshare", "--user", "--map-root-user", sys.executable, "-c", LAUNCHING, str(below)]
+    agent = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE, env=environment)
+    async with asyncio.timeout(DEADLINE):
+        said, _ = await agent.communicate()
+
+    assert "plugin notes: cannot become its user, whom this host may not have: name another `user`" in said.decode()
+    assert [*below.iterdir()] == []
