@@ -19,7 +19,7 @@ from holdfast.agent.needs import FunctionCheck
 from holdfast.agent.plugins.plugin_settings import demand_installed
 from holdfast.agent.settings import Settings, ToolName
 from holdfast.resources import paths, registry
-from holdfast.resources.errors import RAISED
+from holdfast.resources.errors import RAISED, HoldfastError
 from holdfast.resources.paths import trusted_uids
 from holdfast.resources.secrets import Redactor
 from holdfast.resources.spelling import nearest
@@ -290,7 +290,6 @@ def _load(text: Text) -> None:
         ]
         line = (error.lineno or 0) if isinstance(error, SyntaxError) else (lines[-1] if lines else 0)
         why = re.sub(r" \([^()]*, line \d+\)$", "", str(error))
-        problem = Problem(
-            Location(str(path), line), "kind-broken", f"cannot load these kinds: {type(error).__name__}: {why}"
-        )
+        said = why if isinstance(error, HoldfastError) else f"cannot load these kinds: {type(error).__name__}: {why}"
+        problem = Problem(Location(str(path), line), "kind-broken", said)
         raise CompileError([problem]) from error

@@ -22,7 +22,7 @@ from holdfast.resources.interfaces import registry
 from holdfast.resources.interfaces.base import Interface
 from holdfast.resources.interfaces.binding import VIOLATIONS
 from holdfast.resources.interfaces.decisions import decide
-from holdfast.resources.interfaces.provider import Confine, Functions, Offer, Provider, functions
+from holdfast.resources.interfaces.provider import CHECKED, Confine, Functions, Offer, Provider, functions
 from holdfast.resources.interfaces.rows import Described
 from holdfast.resources.interfaces.signatures import text
 
@@ -113,7 +113,7 @@ def _serves(member: Any, module: ModuleType, interface: type[Interface]) -> bool
 
 def _imported(path: Path) -> ModuleType:
     """Import a file. The providers in it are not registered: another file may declare the same tool."""
-    spec = importlib.util.spec_from_file_location(f"checked.{path.stem}", path)
+    spec = importlib.util.spec_from_file_location(f"{CHECKED}{path.stem}", path)
     assert spec is not None  # noqa: S101 - a path that ends with .py has a loader
     assert spec.loader is not None  # noqa: S101 - the same
     module = importlib.util.module_from_spec(spec)

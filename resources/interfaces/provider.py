@@ -17,12 +17,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
+from holdfast.resources.builtin import PROVIDERS
 from holdfast.resources.context import PATH
 from holdfast.resources.errors import RAISED, DeclarationError, HoldfastError, Permanent
 from holdfast.resources.interfaces.base import Function, Interface, matches
 from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.module_host import bound_to, called_for, inject
 
+BUILTIN = "holdfast.resources.providers."
+"""Beginning of the names of the modules with Holdfast's own providers."""
+CHECKED = "checked."
+"""Beginning of the name of a module that is imported only to be compared with its interface."""
 PROPERTIES = (property, cached_property)
 """Attributes of a provider that run code when they are read."""
 
@@ -40,6 +45,17 @@ class Confine(NamedTuple):
     """Meaning of a missing path, for messages."""
     unless: Mapping[str, str] = {}
     """Command -> program of another tool: where the command is a link to it, users of the host use that tool."""
+
+    def wrong(self) -> str:
+        """Return which field has a value of a wrong type; empty if all are right."""
+        if not (isinstance(self.grains, Mapping) and isinstance(self.unless, Mapping)):
+            return "grains and unless of its confine must be mappings"
+        several = {"commands": self.commands, "paths": self.paths}
+        several |= {f"grains[{grain!r}]": values for grain, values in self.grains.items()}
+        for name, values in several.items():
+            if not isinstance(values, (tuple, list)) or not all(isinstance(each, str) for each in values):
+                return f"{name} of its confine must be a tuple of texts, not {values!r}"
+        return ""
 
     def refusals(self, host: ProviderHost) -> Iterator[str]:
         """Yield the reasons why a host does not fit."""
@@ -84,8 +100,12 @@ class Provider:
     def __init_subclass__(cls, *, abstract: bool = False) -> None:
         """Register the provider. Raises `DeclarationError` if it implements no interface."""
         cls.abstract = abstract
-        if not hasattr(cls, "implements"):
-            raise DeclarationError(f"cannot declare the provider {cls.__name__}: it does not say what it implements")
+        served = getattr(cls, "implements", None)
+        if not (inspect.isclass(served) and issubclass(served, Interface)):
+            raise DeclarationError(
+                f"cannot declare the provider {cls.__name__}: it does not say what it implements; `implements` must be "
+                "a class derived from Interface"
+            )
         cls.tool = vars(cls).get("tool") or cls.__module__.rpartition(".")[2]
         if not abstract:
             register(
@@ -158,8 +178,10 @@ class Offer:
 def register(offer: Offer) -> None:
     """Add a provider; one of the same module is replaced.
 
-    Raises `DeclarationError` if the interface has another provider for this tool.
+    Raises `DeclarationError` if the interface has another provider for this tool, or if the declaration is wrong.
     """
+    if why := _mistake(offer):
+        raise DeclarationError(f"cannot declare {offer.tool} for {offer.interface.module} in {offer.home}: {why}")
     for index, known in enumerate(Provider.registered):
         if (known.interface.module, known.tool) == (offer.interface.module, offer.tool):
             if known.home != offer.home:
@@ -170,6 +192,18 @@ def register(offer: Offer) -> None:
             Provider.registered[index] = offer
             return
     Provider.registered.append(offer)
+
+
+def _mistake(offer: Offer) -> str:
+    """Return what is wrong with a declaration; empty if nothing is."""
+    if not isinstance(offer.confine, Confine):
+        return f"its confine must be a Confine, as Confine(commands=('tool',)), not {offer.confine!r}"
+    for what, value in (("priority", offer.priority), ("version of the interface", offer.targets)):
+        if not isinstance(value, int):
+            return f"its {what} must be a whole number, not {value!r}"
+    if offer.tool in PROVIDERS.get(offer.interface.module, ()) and not offer.home.startswith((BUILTIN, CHECKED)):
+        return "Holdfast has a provider of this name; name the file or the tool differently"
+    return offer.confine.wrong()
 
 
 class Functions(NamedTuple):
@@ -244,6 +278,8 @@ def register_module(module: ModuleType, interfaces: Callable[[str], type[Interfa
     found = found or generated(module, name)
     if not (inspect.isclass(found) and issubclass(found, Interface)):
         raise DeclarationError(f"cannot use {module.__name__}: its __interface__ is not an interface")
+    if why := _wrong_export(module):
+        raise DeclarationError(f"cannot use {module.__name__}: {why}")
     register(
         Offer(
             found,
@@ -255,6 +291,18 @@ def register_module(module: ModuleType, interfaces: Callable[[str], type[Interfa
             undeclared,
         )
     )
+
+
+def _wrong_export(module: ModuleType) -> str:
+    """Return what is wrong with the names that a module exports; empty if nothing is."""
+    exported, alias = getattr(module, "__all__", ()), getattr(module, "__func_alias__", {})
+    if not isinstance(exported, (list, tuple)) or not all(isinstance(each, str) for each in exported):
+        return "its __all__ must be a list of names"
+    if missing := [name for name in exported if not hasattr(module, name)]:
+        return f"its __all__ names {missing[0]}, which it does not have"
+    if not isinstance(alias, Mapping) or not all(isinstance(each, str) for pair in alias.items() for each in pair):
+        return "its __func_alias__ must be a mapping of names to names"
+    return ""
 
 
 def generated(module: ModuleType, name: str) -> type[Interface]:

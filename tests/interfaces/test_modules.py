@@ -192,6 +192,42 @@ def test_something_else_as_interface_is_an_error():
         register_module(make("__interface__ = 'pkg'\n"), lambda _: None)
 
 
+@pytest.mark.parametrize(
+    ("declared", "why"),
+    [
+        ("__confine__ = {'commands': ('ls',)}", r"its confine must be a Confine, as Confine\(commands="),
+        ("__confine__ = Confine(commands='ls')", "commands of its confine must be a tuple of texts, not 'ls'"),
+        ("__confine__ = Confine(grains={'os': 'Debian'})", r"grains\['os'\] of its confine must be a tuple of texts"),
+        ("__confine__ = Confine(('ls',))", "grains and unless of its confine must be mappings"),
+        ("__priority__ = 'high'", "its priority must be a whole number, not 'high'"),
+        ("__version__ = '1.0'", "its version of the interface must be a whole number, not '1.0'"),
+        ("__all__ = 'late'", "its __all__ must be a list of names"),
+        ("__all__ = ['late', 'gone']", "its __all__ names gone, which it does not have"),
+        ("__func_alias__ = ['late']", "its __func_alias__ must be a mapping of names to names"),
+    ],
+)
+def test_a_wrong_declaration_is_an_error_where_it_is_made(declared, why):
+    """Not where the provider is used first, and not as a bug of Holdfast."""
+    head = "from holdfast.resources.interfaces.provider import Confine\nasync def late() -> int: return 1\n"
+    with pytest.raises(DeclarationError, match=rf"cannot (use|declare) garden\b.*: {why}"):
+        register_module(make(HEAD + head + declared + "\n"), lambda _: None)
+    assert Provider.registered == []
+
+
+def test_the_name_of_a_provider_of_holdfast_is_taken():
+    """The error is at the file that takes it again; the provider of Holdfast can be used."""
+    with pytest.raises(
+        DeclarationError, match="cannot declare apt for pkg in toy: Holdfast has a provider of this name"
+    ):
+        register_module(make(example('"""Packages by toypkg') + "__tool__ = 'apt'\n", "toy"), lambda _: None)
+
+
+def test_a_class_must_say_what_it_implements():
+    """By the class of an interface, not by its name."""
+    with pytest.raises(DeclarationError, match="cannot declare the provider Toy: it does not say what it implements"):
+        type("Toy", (Provider,), {"implements": "pkg"})
+
+
 def test_a_module_loaded_again_replaces_itself_and_no_other(host):
     """An operator's file that has changed is loaded again; two providers for one tool are an error."""
     register_module(make(HEAD + "def late() -> int: return 1\n"), lambda _: None)

@@ -166,7 +166,7 @@ async def test_a_call_names_the_changes_that_were_made_before_it_failed(toy):
     bound = Bound(Offer(PkgInterface, "toy", Confine(), 0, 1, Toy), toy.host)
     bound.provider = toy
     bound.decide()
-    host = SimpleNamespace(interfaces=SimpleNamespace(get=lambda *_: bound), blocking=None)
+    host = SimpleNamespace(interfaces=SimpleNamespace(get=lambda *_: bound), blocking=None, plugins=None)
 
     request = CallRequest("pkg.install", ["a", "c"], {"refresh": False}, False, None)
     answer, _ = await FunctionCall(request, host, lambda _: nullcontext(), "").run()
