@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationInfo, field_validator
 
+from holdfast.agent.credential_settings import KeyFile, PasswordFile, User, demand_protected
 from holdfast.agent.northbound.errors import Invalid
 from holdfast.agent.northbound.pubsub.topics import demand_topic
 from holdfast.agent.settings_types import Location, SettingsGroup, stays_here
@@ -15,8 +16,6 @@ from holdfast.agent.settings_types import Location, SettingsGroup, stays_here
 PORTS = {"mqtt": 1883, "mqtts": 8883}
 """Scheme -> the port of a URL that names none."""
 URL = r"(?P<scheme>mqtts?)://(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])(?::(?P<port>[0-9]{1,5}))?/?"
-TEXT = r"[^\x00-\x1f\x7f]{1,1000}"
-"""A text that a broker accepts as the name of a user."""
 
 
 class BrokerUrl(NamedTuple):
@@ -48,16 +47,16 @@ class MqttSettings(SettingsGroup):
 
     url: str | None = None
     """Its URL: mqtts://HOST, or mqtt://HOST without encryption. None: nothing is published."""
-    user: str | None = None
+    user: User | None = None
     """The user at the broker. Default: none, or the one of the client certificate."""
-    password_file: Location | None = None
+    password_file: PasswordFile | None = None
     """A file with the password in its first line, which others than its owner and its group cannot read."""
     ca: Location | None = None
     """Certificates of the authorities that may have signed the broker's certificate, in PEM. Default: those of the
     system."""
     cert: Location | None = None
     """The client certificate of this host, in PEM."""
-    key: Location | None = None
+    key: KeyFile | None = None
     """Its private key, without a passphrase. Default: in the file of the certificate."""
     prefix: str = "holdfast"
     """Topics begin with this, a slash and the name of the host."""
@@ -69,31 +68,11 @@ class MqttSettings(SettingsGroup):
             BrokerUrl.of(url)
         return url
 
-    @field_validator("user")
-    @classmethod
-    def _named(cls, user: str | None) -> str | None:
-        if user is not None and not re.fullmatch(TEXT, user):
-            raise ValueError("the name of a user has 1 to 1000 characters, none of them a control character")
-        return user
-
     @field_validator("password_file")
     @classmethod
     def _protected(cls, path: Path | None, info: ValidationInfo) -> Path | None:
-        if path is None:
-            return path
-        if "user" in info.data and info.data["user"] is None:
-            raise ValueError("a password needs a `user`")
-        if info.data.get("url") is not None:
-            url = BrokerUrl.of(info.data["url"])
-            if not url.encrypted and not url.local:
-                raise ValueError("the password would cross the network unencrypted: use a URL with mqtts")
-        return path
-
-    @field_validator("key")
-    @classmethod
-    def _certified(cls, path: Path | None, info: ValidationInfo) -> Path | None:
-        if path is not None and "cert" in info.data and info.data["cert"] is None:
-            raise ValueError("a key needs a `cert`")
+        if path is not None and info.data.get("url") is not None:
+            demand_protected([BrokerUrl.of(info.data["url"])], "use a URL with mqtts")
         return path
 
     @field_validator("ca", "cert")

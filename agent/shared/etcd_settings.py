@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from holdfast.agent.credential_settings import KeyFile, PasswordFile, User, demand_protected
 from holdfast.agent.settings_types import Location, SettingsGroup, stays_here
 
 PORT = 2379
 """The port of an endpoint that names none."""
 URL = r"(?P<scheme>https?)://(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])(?::(?P<port>[0-9]{1,5}))?/?"
 PREFIX = r"/([A-Za-z0-9._-]{1,64}/){1,8}"
-USER = r"[^\x00-\x1f\x7f]{1,1000}"
 
 
 class Endpoint(NamedTuple):
@@ -53,15 +53,15 @@ class EtcdSettings(SettingsGroup):
     endpoints: tuple[str, ...] = ()
     """URLs of its members: https://HOST, or http://HOST without encryption. None: the resources of this host share
     strings among themselves."""
-    user: str | None = None
+    user: User | None = None
     """The user in etcd. Default: none, or the one of the client certificate."""
-    password_file: Location | None = None
+    password_file: PasswordFile | None = None
     """A file with the password in its first line, which others than its owner and its group cannot read."""
     ca: Location | None = Field(None, validate_default=True)
     """Certificates of the authorities that may have signed the members' certificates, in PEM; needed with https."""
     cert: Location | None = None
     """The client certificate of this host, in PEM."""
-    key: Location | None = None
+    key: KeyFile | None = None
     """Its private key, without a passphrase. Default: in the file of the certificate."""
     prefix: str = "/holdfast/"
     """Keys in etcd begin with this. Hosts with the same prefix share strings."""
@@ -75,22 +75,11 @@ class EtcdSettings(SettingsGroup):
             raise ValueError("a member is named twice")
         return endpoints
 
-    @field_validator("user")
-    @classmethod
-    def _named(cls, user: str | None) -> str | None:
-        if user is not None and not re.fullmatch(USER, user):
-            raise ValueError("the name of a user has 1 to 1000 characters, none of them a control character")
-        return user
-
     @field_validator("password_file")
     @classmethod
     def _protected(cls, path: Path | None, info: ValidationInfo) -> Path | None:
-        if path is None:
-            return path
-        if "user" in info.data and info.data["user"] is None:
-            raise ValueError("a password needs a `user`")
-        if any(not each.encrypted and not each.local for each in map(Endpoint.of, info.data.get("endpoints", ()))):
-            raise ValueError("the password would cross the network unencrypted: use endpoints with https")
+        if path is not None:
+            demand_protected(map(Endpoint.of, info.data.get("endpoints", ())), "use endpoints with https")
         return path
 
     @field_validator("ca", "cert")
@@ -102,13 +91,6 @@ class EtcdSettings(SettingsGroup):
             raise ValueError("certificates are for endpoints with https")
         if path is None and encrypted and info.field_name == "ca":
             raise ValueError("endpoints with https need the certificates of the authority that signs the members'")
-        return path
-
-    @field_validator("key")
-    @classmethod
-    def _certified(cls, path: Path | None, info: ValidationInfo) -> Path | None:
-        if path is not None and "cert" in info.data and info.data["cert"] is None:
-            raise ValueError("a key needs a `cert`")
         return path
 
     @field_validator("prefix")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import mosquitto
+from holdfast.agent.settings import Settings
 from mqtt_listener import Listener
 from record_desk import Desk
+from settings_text import loader
 
 
 @pytest.fixture(scope="session")
@@ -51,3 +53,9 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     await found.records.open()
     yield found
     await found.records.close()
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Callable[[str], Settings | list[str]]:
+    """A function that loads settings, and returns them or the messages of the error with their lines."""
+    return loader(tmp_path)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.agent.settings import Settings
+from settings_text import loader
 from sharing import SharingHost
 
 
@@ -29,3 +31,9 @@ async def make(tmp_path: Path) -> AsyncIterator[Callable[[str], SharingHost]]:
             return found
 
         yield host
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Callable[[str], Settings | list[str]]:
+    """A function that loads settings, and returns them or the messages of the error with their lines."""
+    return loader(tmp_path)

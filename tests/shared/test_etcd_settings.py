@@ -6,25 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.settings import Settings, SettingsError, load
 from holdfast.agent.shared.etcd_settings import Endpoint
-
-
-@pytest.fixture
-def loaded(tmp_path: Path):
-    """Load settings, and return them or the messages of the error with their lines."""
-    tmp_path.chmod(0o755)
-
-    def load_text(text: str) -> Settings | list[str]:
-        path = tmp_path / "agent.yaml"
-        path.write_text(text)
-        path.chmod(0o644)
-        try:
-            return load(path)
-        except SettingsError as error:
-            return [f"{each.location.line}: {each.message}" for each in error.problems]
-
-    return load_text
 
 
 @pytest.mark.parametrize(
