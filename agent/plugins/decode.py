@@ -10,6 +10,7 @@ In state files alone, a reference may be `{ref: STATE}`: the identifier is known
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 from holdfast.agent.model.model import ABSENT, Field, KindModel, Record, Rule
-from holdfast.agent.model.types import Type
+from holdfast.agent.model.types import Type, members
 from holdfast.agent.plugins.restrictions import broken, restriction
 from holdfast.agent.plugins.schema import Schema, inputs, outputs, remote_of
 from holdfast.agent.plugins.values import CODES, TEXT_FORMS, UNKNOWN, Secret, Violation, parse_duration, revealed
@@ -28,6 +29,8 @@ LARGEST = 2**63
 """Integers have 64 bits."""
 INVALID = object()
 """Stands for a value that breaks a rule, which has been recorded."""
+TEXTUAL = frozenset({"text", "choice", "reference", *TEXT_FORMS})
+"""Words of types whose values are written as text."""
 REF = "ref"
 """Only key of a mapping that names a state in place of an identifier."""
 
@@ -45,11 +48,15 @@ class StateReference(NamedTuple):
 class Decoder:
     """Decodes data against a schema; `violations` has everything that is wrong with them, in the order of the data."""
 
-    def __init__(self, schema: Schema, *, wire: bool, defaults: bool = False) -> None:
+    def __init__(
+        self, schema: Schema, *, wire: bool, defaults: bool = False, environ: Mapping[str, str] | None = None
+    ) -> None:
         self.schema = schema
         self.wire = wire
         self.defaults = defaults
         """Whether fields that are not given get their default."""
+        self.environ = environ
+        """Environment of the provider, if this is its process. Elsewhere, defaults that it may give are left out."""
         self.violations: list[Violation] = []
         self.references: list[StateReference] = []
         """The states that the data name."""
@@ -111,8 +118,20 @@ class Decoder:
     def _not_given(self, field: Field, path: str, values: dict[str, Any]) -> None:
         if field.required:
             self._violate("missing", _at(path, field.name), "it is required")
-        elif self.defaults and field.default is not ABSENT:
-            values[field.name] = Decoder(self.schema, wire=False, defaults=True).value(field.type, field.default, "")
+        elif self.defaults and (data := self._default(field)) is not ABSENT:
+            decoder = Decoder(self.schema, wire=False, defaults=True, environ=self.environ)
+            values[field.name] = decoder.field(field, data, _at(path, field.name))
+            self.violations += decoder.violations
+
+    def _default(self, field: Field) -> Any:
+        """Return the default of a field in the form of state files; `ABSENT` if it has none."""
+        if not field.environment:
+            return field.default
+        if self.environ is None:
+            return ABSENT
+        given = (self.environ[name] for name in field.environment if name in self.environ)
+        text = next(given, None)
+        return field.default if text is None else from_text(field.type, text)
 
     def value(self, type_: Type, data: Any, path: str) -> Any:
         """Return the value of a type; `INVALID` after recording why it has none."""
@@ -256,7 +275,7 @@ class Decoder:
         if len(others) == 1:
             return self.value(others[0], data, path)
         for each in others:
-            trial = Decoder(self.schema, wire=self.wire, defaults=self.defaults)
+            trial = Decoder(self.schema, wire=self.wire, defaults=self.defaults, environ=self.environ)
             if (value := trial.value(each, data, path)) is not INVALID and not trial.violations:
                 self.references += trial.references
                 return value
@@ -284,6 +303,17 @@ class Decoder:
 
 def _at(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
+
+
+def from_text(type_: Type, text: str) -> Any:
+    """Return the data that a text of the environment stands for: of numbers, booleans and composite types, JSON."""
+    words = {each.type for each in members(type_)} - {"none"}
+    if words & TEXTUAL:
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text  # which the type refuses
 
 
 def _float(data: float) -> float:

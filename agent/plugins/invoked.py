@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,7 +22,7 @@ class FunctionCalls:
     def __init__(self, schema: Schema, functions: Mapping[str, Function[Any, Any]]) -> None:
         self.schema = schema
         self.functions = functions
-        self.payloads = Payloads(schema)
+        self.payloads = Payloads(schema, os.environ)
 
     async def invoke(self, request: Any) -> Any:
         """Return the result of one call."""

@@ -26,12 +26,14 @@ class InvalidPayload(Exception):
 class Payloads:
     """Packs and unpacks values. Every method that unpacks raises `InvalidPayload`."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, environ: Mapping[str, str] | None = None) -> None:
         self.schema = schema
+        self.environ = environ
+        """Environment that gives defaults, in the process of the provider."""
 
     def inputs(self, kind: KindModel, data: bytes, *, defaults: bool = False) -> dict[str, Any]:
         """Return the arguments of a resource, with `defaults` for those that are not given."""
-        decoder = Decoder(self.schema, wire=True, defaults=defaults)
+        decoder = Decoder(self.schema, wire=True, defaults=defaults, environ=self.environ)
         return _valid(decoder, decoder.inputs(kind, loaded(data)))
 
     def state(self, kind: KindModel, data: bytes) -> dict[str, Any]:
@@ -41,19 +43,19 @@ class Payloads:
 
     def config(self, data: bytes) -> dict[str, Any]:
         """Return the configuration of the provider, with defaults."""
-        record, decoder = self.schema.config, Decoder(self.schema, wire=True, defaults=True)
+        record, decoder = self.schema.config, Decoder(self.schema, wire=True, defaults=True, environ=self.environ)
         fields, rules = (record.fields, record.rules) if record else ((), ())
         return _valid(decoder, decoder.fields(fields, rules, loaded(data)))
 
     def config_given(self, data: Any) -> dict[str, Any]:
         """Return the configuration that an operator has written, with defaults."""
-        record, decoder = self.schema.config, Decoder(self.schema, wire=False, defaults=True)
+        record, decoder = self.schema.config, Decoder(self.schema, wire=False, defaults=True, environ=self.environ)
         fields, rules = (record.fields, record.rules) if record else ((), ())
         return _valid(decoder, decoder.fields(fields, rules, data))
 
     def arguments(self, function: FunctionModel, data: bytes) -> dict[str, Any]:
         """Return the arguments of a function, with defaults."""
-        decoder = Decoder(self.schema, wire=True, defaults=True)
+        decoder = Decoder(self.schema, wire=True, defaults=True, environ=self.environ)
         return _valid(decoder, decoder.fields(function.parameters, function.rules, loaded(data)))
 
     def results(self, function: FunctionModel, data: bytes) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -26,7 +27,7 @@ class ResourceCalls:
     def __init__(self, schema: Schema, operations: Mapping[str, Operations[Any]]) -> None:
         self.schema = schema
         self.operations = operations
-        self.payloads = Payloads(schema)
+        self.payloads = Payloads(schema, os.environ)
 
     async def check(self, request: Any) -> Any:
         """Return the inputs with defaults and, where there is none, a name."""

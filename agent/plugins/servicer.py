@@ -6,6 +6,7 @@ The gRPC server (`server.py`) and the adapter within one process (`in_process.py
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ class Servicer:
         given = list(operations)
         self.operations = {each.token: each for each in given if isinstance(each, Operations)}
         functions = {each.token: each for each in given if isinstance(each, Function)}
-        self._payloads = Payloads(self.schema)
+        self._payloads = Payloads(self.schema, os.environ)
         self._configure = configure
         self._redactor = Redactor()
         """Masks the secrets of the configuration."""

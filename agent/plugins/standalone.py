@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Iterable
@@ -51,7 +52,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 async def serve(servicer: Servicer, wanted: argparse.Namespace, configure: Configure | None) -> None:
     """Serve until SIGTERM or SIGINT. Raises `Permanent` and `InvalidPayload`, which say what cannot be used."""
-    values = Payloads(servicer.schema).config_given(_config(wanted.config))
+    values = Payloads(servicer.schema, os.environ).config_given(_config(wanted.config))
     servicer.hide(values)
     if configure is not None:
         await configure(values)

@@ -63,9 +63,9 @@ class RemoteKind:
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
-        """Return the defaults of the arguments that have one."""
+        """Return the defaults of the arguments that have one which does not depend on the provider."""
         decoder = Decoder(self.schema, wire=False, defaults=True)
-        given = [each for each in self.inputs.values() if each.default is not ABSENT]
+        given = [each for each in self.inputs.values() if each.default is not ABSENT and not each.environment]
         return {each.name: decoder.field(each, each.default, each.name) for each in given}
 
     @cached_property

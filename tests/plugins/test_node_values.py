@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.plugins.test_values import FINITE, GROUP, OTHER, RIGHT, SCHEMA, TAGGED, WRONG, on_the_wire, pairs
+from tests.plugins.test_values import FINITE, GROUP, OTHER, RIGHT, SCHEMA, SIZED, TAGGED, WRONG, on_the_wire, pairs
 
 import typescript
 from holdfast.agent.idl.targets.javascript_patterns import javascript
 from holdfast.agent.idl.targets.typescript import patterns_of
 from holdfast.agent.model.docstrings import Docs
 from holdfast.agent.model.model import Field, Record, Rule
-from holdfast.agent.model.package import Package, to_json
+from holdfast.agent.model.package import Module, Package, to_json
 from holdfast.agent.model.types import INTEGER, NONE, NUMBER, TEXT, Type
 from holdfast.agent.plugins.decode import Decoder
 from holdfast.agent.plugins.encode import Encoder
@@ -42,6 +42,25 @@ class Node:
         self._process.stdin.flush()
         said = json.loads(self._process.stdout.readline())
         return [(each["code"], each["path"]) for each in said["violations"]], said["again"]
+
+
+def test_the_environment_of_the_provider_gives_defaults(node_notes):
+    """The first variable that is set counts; a wrong value is a violation."""
+    made = Package("p", "1.0.0", modules=(Module("m", records=(Record("R", Docs("R."), SIZED),)),))
+    command = [typescript.node(), str(node_notes / "values.js")]
+    found = []
+    for environ in ({"SIZE": "7", "WORD": "5"}, {"SIZE": "many", "ITEMS": "[1]"}, {}):
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ
+        ) as process:
+            found.append(Node(process).decode(made, "m:R", "{}"))
+            process.stdin.close()
+
+    assert [(violations, json.loads(again or "null")) for violations, again in found] == [
+        ([], {"size": "7", "word": {"$secret": "5"}}),
+        ([("type", "size")], None),
+        ([], {"size": "5"}),
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -283,3 +283,36 @@ def test_a_secret_field_is_a_secret_whether_the_sender_says_so_or_not():
         value = Decoder(schema, wire=True).value(Type("record", record="m:R"), {"password": data}, "")
         assert value == {"password": Secret("hunter2")}
         assert "hunter2" not in repr(value)
+
+
+SIZED = (
+    Field("size", INTEGER, default=5, environment=("OTHER_SIZE", "SIZE")),
+    Field("word", TEXT, environment=("WORD",), secret=True),
+    Field("items", Type("list", items=INTEGER), environment=("ITEMS",)),
+)
+
+
+@pytest.mark.parametrize(
+    ("environ", "wanted"),
+    [
+        (None, {}),
+        ({}, {"size": 5}),
+        ({"SIZE": "7", "WORD": "5"}, {"size": 7, "word": Secret("5")}),
+        ({"SIZE": "7", "OTHER_SIZE": "8", "ITEMS": "[1, 2]"}, {"size": 8, "items": [1, 2]}),
+    ],
+)
+def test_the_environment_of_the_provider_gives_defaults(environ, wanted):
+    """The first variable that is set counts. Elsewhere, what the environment may give is left out."""
+    decoder = Decoder(SCHEMA, wire=True, defaults=True, environ=environ)
+
+    assert decoder.fields(SIZED, (), {}) == wanted
+    assert decoder.fields(SIZED, (), {"size": "1", "word": "x", "items": []})["size"] == 1
+    assert not decoder.violations
+
+
+def test_a_wrong_value_of_the_environment_is_a_violation():
+    """It is named by its field, and a secret is not shown."""
+    decoder = Decoder(SCHEMA, wire=True, defaults=True, environ={"SIZE": "many", "ITEMS": "[1, 'x"})
+    decoder.fields(SIZED, (), {})
+
+    assert [(each.code, each.path) for each in decoder.violations] == [("type", "size"), ("type", "items")]

@@ -8,7 +8,7 @@
  */
 
 import { FormError, address, duration, fromBase64, moment, path as pathOf } from "./forms.js";
-import { type Data, fromJson, isSafe, toJson } from "./json.js";
+import { type Data, fromJson, isSafe, parse, toJson } from "./json.js";
 import { broken, restriction } from "./restrictions.js";
 import { ANY, type Field, type Kind, type RecordType, type Rule, type Schema, TEXT, type Type } from "./schema.js";
 import { inputs, outputs, wireName } from "./schema.js";
@@ -31,6 +31,25 @@ const WRITTEN: { readonly [type: string]: (text: string) => unknown } = {
   path: pathOf,
   address,
 };
+
+const TEXTUAL: ReadonlySet<string> = new Set(["text", "choice", "reference", ...Object.keys(WRITTEN)]);
+
+/** Return the default of a field in the form of state files; undefined if it has none. */
+function defaultOf(field: Field): Data | undefined {
+  const text = (field.environment ?? []).map((name) => process.env[name]).find((each) => each !== undefined);
+  return text === undefined ? field.default : fromText(field.type, text);
+}
+
+/** Return the data that a text of the environment stands for: of numbers, booleans and composite types, JSON. */
+function fromText(type: Type, text: string): Data {
+  const words = type.type === "union" ? (type.members ?? []).map((each) => each.type) : [type.type];
+  if (words.some((each) => TEXTUAL.has(each))) return text;
+  try {
+    return parse(text);
+  } catch {
+    return text; // which the type refuses
+  }
+}
 
 /** Data break rules of the schema. */
 export class InvalidData extends Error {
@@ -125,8 +144,12 @@ export class Decoder {
 
   private notGiven(field: Field, path: string, values: Map<string, unknown>): void {
     if (field.required === true) this.violate("missing", at(path, field.name), "it is required");
-    else if (this.defaults && field.default !== undefined) {
-      values.set(wireName(field), new Decoder(this.schema, "state", true).value(field.type, field.default, ""));
+    else if (this.defaults) {
+      const data = defaultOf(field);
+      if (data === undefined) return;
+      const decoder = new Decoder(this.schema, "state", true);
+      values.set(wireName(field), decoder.field(field, data, at(path, field.name)));
+      this.violations.push(...decoder.violations);
     }
   }
 
