@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from holdfast.resources.builtin import INTERFACES, PROVIDERS
-from holdfast.resources.errors import Permanent
+from holdfast.resources.errors import RAISED, Permanent
 from holdfast.resources.interfaces.base import Interface
 from holdfast.resources.interfaces.binding import Bound
 from holdfast.resources.interfaces.host import ProviderHost
@@ -112,10 +112,10 @@ def choose(
     """
     known, name = offers(interface), interface.module
     if override and override not in known:
-        raise Permanent(
-            f"cannot bind {name} to {override}: there is no such provider; available: {', '.join(sorted(known))}"
-        )
-    refused = {tool: why for tool, offer in known.items() if (why := offer.refusals(host, strict=strict))}
+        reason = _broken.get(override) or f"there is no such provider; available: {', '.join(sorted(known))}"
+        raise Permanent(f"cannot bind {name} to {override}: {reason}")
+    refused = {tool: [why] for tool, why in _broken.items() if tool not in known}
+    refused |= {tool: why for tool, offer in known.items() if (why := offer.refusals(host, strict=strict))}
     if override:
         return Choice(known[override], refused, f"`providers: {{{name}: {override}}}` chooses it")
     fit = [offer for tool, offer in known.items() if tool not in refused]
@@ -175,13 +175,18 @@ def choose_named(interface: type[Interface], host: ProviderHost, tool: str | Non
 
 
 def _load_foreign() -> None:
-    """Load the providers of other distributions, once."""
+    """Load the providers of other distributions, once. One that cannot be loaded is refused with the reason."""
     if not _loaded:
         _loaded.add(GROUP)
         for point in metadata.entry_points(group=GROUP):
-            loaded = point.load()
-            if isinstance(loaded, ModuleType):
-                register_module(loaded, find)
+            try:
+                loaded = point.load()
+                if isinstance(loaded, ModuleType):
+                    register_module(loaded, find)
+            except RAISED as error:  # the code of another distribution may raise anything
+                _broken[point.name] = f"{point.value} cannot be loaded: {type(error).__name__}: {error}"
 
 
 _loaded: set[str] = set()
+_broken: dict[str, str] = {}
+"""Name of an entry point -> the reason why it cannot be loaded. The other providers can be used."""

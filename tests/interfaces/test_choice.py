@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from holdfast.resources.errors import Permanent
@@ -9,6 +11,7 @@ from holdfast.resources.interfaces import provider, registry
 from holdfast.resources.interfaces.base import Interface
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.provider import Confine, Provider
+from holdfast_process import COMMAND, SRC, environment
 
 
 class Plants(Interface, name="plants"):
@@ -130,3 +133,22 @@ def test_builtin_providers_implement_their_interfaces(host, name, tool):
     states = {entry.function: entry.row.state for entry in bound.describe()}
     assert set(states.values()) <= {"provided", "not supported"}, states
     assert [fields for level, _, fields in host.log.lines if level != "debug"] == []
+
+
+def test_providers_of_other_distributions_are_found_and_a_broken_one_is_refused(tmp_path):
+    """By entry points of the group `holdfast.providers`. The others can be used, and `describe` says what is wrong."""
+    info = tmp_path / "zdist-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: zdist\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[holdfast.providers]\nzgood = zgood\nzbad = zbad\n")
+    (tmp_path / "zgood.py").write_text(
+        "from holdfast.resources.interfaces.pkg import PkgInterface\n__interface__ = PkgInterface\n__priority__ = 9\n"
+    )
+    (tmp_path / "zbad.py").write_text("import nonesuch\n")
+    (tmp_path / "agent.yaml").write_text(f"state_dir: {tmp_path}/state\n")
+    env = {**environment(), "PYTHONPATH": f"{SRC}:{tmp_path}"}
+    command = [*COMMAND, "describe", "pkg", "--config", str(tmp_path / "agent.yaml")]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+
+    assert "\nprovider zgood: " in done.stdout
+    assert "\nnot zbad: zbad cannot be loaded: ModuleNotFoundError: No module named 'nonesuch'\n" in done.stdout
