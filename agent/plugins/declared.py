@@ -6,6 +6,7 @@ Everything is read when the configuration is loaded, so that mistakes are report
 from __future__ import annotations
 
 import hashlib
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 from holdfast.agent.model.model import Record
 from holdfast.agent.plugins.masking import texts_of
 from holdfast.agent.plugins.payloads import InvalidPayload, Payloads
-from holdfast.agent.plugins.plugin_settings import FILE, PluginConfig, PluginSettings
+from holdfast.agent.plugins.plugin_settings import FILE, PluginConfig, PluginSettings, used_files
 from holdfast.agent.plugins.schema import Schema
 from holdfast.agent.plugins.values import steps
 from holdfast.resources import paths
@@ -41,6 +42,8 @@ class DeclaredPlugin:
     """Configuration on the wire. It may hold secrets: it is never shown."""
     secrets: tuple[str, ...]
     """Texts of the configuration that are masked wherever the plugin repeats them."""
+    stamps: tuple[tuple[int, ...], ...] = ()
+    """What changes when its program, or a certificate, is replaced."""
 
 
 class PluginLoader:
@@ -70,7 +73,7 @@ class PluginLoader:
     def _loaded(self, name: str, settings: PluginSettings, schema_only: bool) -> DeclaredPlugin:
         digest, schema = self._schema(name, settings)
         if settings.address is not None or schema_only:
-            return DeclaredPlugin(name, settings, schema, digest, b"", ())
+            return DeclaredPlugin(name, settings, schema, digest, b"", (), _stamps(settings))
         given = _given(settings)
         data, problems = _with_secrets(schema.config, given)
         if problems:
@@ -80,7 +83,8 @@ class PluginLoader:
             values = payloads.config_given(data)
         except InvalidPayload as error:
             raise CompileError([*_violations(given, error)]) from None
-        return DeclaredPlugin(name, settings, schema, digest, payloads.pack_config(values), tuple(texts_of(values)))
+        payload, secrets = payloads.pack_config(values), tuple(texts_of(values))
+        return DeclaredPlugin(name, settings, schema, digest, payload, secrets, _stamps(settings))
 
     def _schema(self, name: str, settings: PluginSettings) -> tuple[str, Schema]:
         """Return the digest of the file and its schema. Raises `CompileError`."""
@@ -101,6 +105,20 @@ class PluginLoader:
             why = f"{path} is the schema of the package {known[1].package.name!r}"
             raise CompileError([config.problem(("schema",), why, f"name the plugin {known[1].package.name!r}")])
         return known
+
+
+def _stamps(settings: PluginSettings) -> tuple[tuple[int, ...], ...]:
+    """Return what changes when one of the files that the plugin uses is replaced."""
+    found: list[tuple[int, ...]] = []
+    for path in used_files(settings):
+        try:
+            info = path.stat()
+        except (OSError, ValueError):  # it may come later
+            found.append(())
+        else:
+            regular = stat.S_ISREG(info.st_mode)
+            found.append((info.st_ino, info.st_mtime_ns, info.st_size) if regular else ())
+    return tuple(found)
 
 
 def _paths(plugins: Mapping[str, PluginSettings]) -> set[Path]:

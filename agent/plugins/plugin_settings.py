@@ -154,9 +154,16 @@ def demand_installed(plugins: Mapping[str, PluginSettings]) -> None:
 
 
 def files_of(plugins: Mapping[str, PluginSettings]) -> Iterator[Path]:
-    """Yield the files on which the configuration of plugins depends: schemas and secrets."""
+    """Yield the files on which the configuration of plugins depends: schemas, secrets, programs and certificates."""
     for each in plugins.values():
         yield each.schema
+        yield from used_files(each)
         for key, value in each.config.items():
             if key.endswith(FILE) and isinstance(value, str) and value.startswith("/"):
                 yield Path(value)
+
+
+def used_files(settings: PluginSettings) -> Iterator[Path]:
+    """Yield the files that a process or a connection uses from its start on; they need not exist."""
+    yield from (Path(word) for word in settings.command if word.startswith("/") and len(word) > 1)
+    yield from (path for path in (settings.ca, settings.cert, settings.key) if path is not None)

@@ -74,7 +74,7 @@ def test_an_agent_that_stops_ends_its_plugins_first(tree):
 
 
 def test_a_changed_schema_follows_a_reload_and_a_broken_one_stops_nothing(tree):
-    """The process is replaced once its schema has changed; while it cannot be read, the plugin goes on."""
+    """The process is replaced once its schema or its program has changed; while the schema is wrong, it goes on."""
     schema = tree.root.parent / "schema.json"
     with Agent(tree) as agent:
         count(tree)
@@ -92,6 +92,11 @@ def test_a_changed_schema_follows_a_reload_and_a_broken_one_stops_nothing(tree):
         assert second != first
         assert gone(first)
 
+        program = tree.root.parent / "provider.py"
+        program.write_text(program.read_text() + "# another version\n")
+        agent.wait(lambda: count(tree) and plugin_pid(tree) != second, "the process of the new program")
+        second = plugin_pid(tree)
+
         since = len(agent.log)
         tree.config.write_text(tree.config.read_text().replace("files: 512", "files: 500"))
         agent.wait_log("compiled", agent.wait_log("the configuration has changed", since))
@@ -108,7 +113,7 @@ def test_a_plugin_with_another_schema_is_told_and_used_again_once_both_are_the_s
     with Agent(tree) as agent:
         told = count(tree, check=1)
         assert "it serves version 1.0.0 of the package with another schema; the agent has version 2.0.0" in told
-        assert "plugin-failed:notes" in holdfast("status", "--config", tree.config).stdout
+        assert "plugins: notes 2.0.0 broken" in holdfast("status", "--config", tree.config).stdout
         agents_own.write_text(SCHEMA)
         agent.wait_log("compiled", agent.wait_log("the configuration has changed"))
         agent.wait(lambda: "total" in holdfast("call", "--config", tree.config, "notes.count", "me").stdout, "a call")
