@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -176,6 +177,24 @@ async def test_its_log_has_the_place_of_a_failure_and_no_secret(plugin, tmp_path
     assert "Create has failed: RangeError" in log[0][1]["message"]
     assert "provider.js:" in log[0][1]["message"]
     assert "correct horse" not in repr(log)
+
+
+def test_secrets_of_the_configuration_are_masked_in_messages(node_notes, tmp_path):
+    """In all that a provider may have written in words; payloads stay as they are."""
+    program = node_notes / "masked.mjs"
+    program.write_text(
+        "import { Redactor, textsOf } from './holdfast-runtime/failures.js';\n"
+        "import { Secret } from './holdfast-runtime/values.js';\n"
+        "const made = new Redactor(textsOf({ a: new Secret('correct horse'), b: [{ pin: new Secret(1234567) }] }));\n"
+        "const violations = [{ path: 'a.1234567', message: 'no correct%20horse' }];\n"
+        "console.log(JSON.stringify(made.message({ id: '1234567', failure: { message: '1234567!' }, violations })));"
+    )
+
+    assert json.loads(typescript.run(program)) == {
+        "id": "1234567",
+        "failure": {"message": "********!"},
+        "violations": [{"path": "a.********", "message": "no ********"}],
+    }
 
 
 async def test_a_large_state_and_a_large_message_arrive_whole(plugin, tmp_path):

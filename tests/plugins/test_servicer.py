@@ -368,40 +368,28 @@ async def test_wrong_arguments_and_an_unknown_function_are_refused_without_a_cal
     assert "there is no function notes:note:Cuont in version 1.0.0" in unknown.failure.message
 
 
-@pytest.mark.parametrize("raises", [False, True], ids=["returned", "raised"])
-async def test_what_was_created_has_its_id_even_if_the_state_is_wrong(caller, notes_module, monkeypatch, raises):
+@pytest.mark.parametrize("said", ["made", "part"])
+async def test_what_was_created_has_its_id_even_if_the_state_is_wrong(caller, said):
     """A second try would create it twice otherwise."""
-    stub, api = notes_module.Note, notes_module.plugin
+    name = f"{said}-size"
+    answer = await caller("Create", inputs={**WEB, "name": name})
 
-    async def create(self, inputs):
-        found = api.Found("n-7", stub(name="web", owner="me", size="many"), "4")
-        if raises:
-            raise api.Partial("the disk was full", found)
-        return found
-
-    monkeypatch.setattr(notes_module.Notes, "create", create)
-    answer = await caller("Create", inputs=WEB)
-
-    assert (answer.id, answer.partial, answer.state, answer.failure.code) == ("n-7", True, b"", "fault")
+    assert (answer.id, answer.partial, answer.state, answer.failure.code) == (name, True, b"", "fault")
     assert "wrong notes.note: size: it must be a whole number" in answer.failure.message
 
 
-@pytest.mark.parametrize("returned", [None, "web"])
-async def test_an_author_who_returns_no_resource_is_told_so(caller, notes_module, monkeypatch, returned):
+@pytest.mark.parametrize("deed", ["nothing", "id"])
+async def test_an_author_who_returns_no_resource_is_told_so(caller, deed):
     """There is no id to remember."""
-
-    async def create(self, inputs):
-        return returned
-
-    monkeypatch.setattr(notes_module.Notes, "create", create)
-    answer = await caller("Create", inputs=WEB)
+    answer = await caller("Create", inputs={**WEB, "name": f"made-{deed}"})
 
     assert (answer.id, answer.partial, answer.failure.code) == ("", False, "fault")
-    assert "must return plugin.Found with an id" in answer.failure.message
+    assert "the provider must return" in answer.failure.message
 
 
-async def test_secrets_of_the_configuration_are_masked_in_later_failures(caller, notes_module, monkeypatch):
+async def test_secrets_of_the_configuration_are_masked_in_later_failures(python_caller, notes_module, monkeypatch):
     """Also of a plugin that the agent has not started, whose configuration the agent does not know."""
+    caller = python_caller
     secret = "correct horse battery"
 
     async def create(self, inputs):

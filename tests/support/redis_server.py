@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -54,6 +55,25 @@ class RedisServer:
         done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
         assert not check or done.returncode == 0, done.stderr
         return done.stdout.rstrip("\n")
+
+
+@contextmanager
+def asking(server: RedisServer) -> Iterator[Callable[..., str]]:
+    """Yield a function that returns the reply to a command, over one connection; replies are in one line."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(server.socket))
+        with connection.makefile("rwb") as stream:
+
+            def ask(*words: str) -> str:
+                parts = (f"${len(word.encode())}\r\n{word}\r\n" for word in words)
+                stream.write(f"*{len(words)}\r\n{''.join(parts)}".encode())
+                stream.flush()
+                line = stream.readline().decode().rstrip()
+                if line.startswith("$") and line != "$-1":
+                    return stream.readline().decode().rstrip()
+                return line[1:]
+
+            yield ask
 
 
 @contextmanager

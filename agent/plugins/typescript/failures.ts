@@ -5,13 +5,15 @@ import { toBase64 } from "./forms.js";
 import { type Data, parse } from "./json.js";
 import type { Failure } from "./messages.js";
 import { Conflict, Partial, Permanent, Refusal, Temporary, Unsupported } from "./stub.js";
-import { MASK } from "./values.js";
+import { MASK, Secret, isPlain } from "./values.js";
 
 /** Characters of a message. */
 const LONGEST = 2000;
 /** Least number of characters of a secret that is masked within text: shorter ones are parts of too many words. */
 const SHORTEST = 6;
 const URL = /(:\/\/[^\s/:@'"]*:)([^\s/'"]+)(?=@)/g;
+/** Members of messages that a provider may have written in words. */
+const TOLD = ["message", "path"];
 const CONNECTION = ["ECONNREFUSED", "ECONNRESET", "ECONNABORTED", "EPIPE"];
 
 /** The caller no longer waits. */
@@ -54,9 +56,43 @@ function nameOf(error: unknown): string {
 
 /** Return a text without the secrets of a request. */
 function masked(text: string, request: object): string {
-  let shown = text;
-  for (const form of formsOf(secretsOf(request))) shown = shown.replaceAll(form, MASK);
-  return shown.replace(URL, `$1${MASK}`);
+  return new Redactor(secretsOf(request)).text(text);
+}
+
+/** Replaces secrets in texts by a mask: as they are, quoted for a URL, and in base64. */
+export class Redactor {
+  private readonly forms: readonly string[];
+
+  constructor(secrets: Iterable<string>) {
+    this.forms = formsOf(secrets);
+  }
+
+  text(text: string): string {
+    let shown = text;
+    for (const form of this.forms) shown = shown.replaceAll(form, MASK);
+    return shown.replace(URL, `$1${MASK}`);
+  }
+
+  /** Return a message in which the texts that a provider may have written in words are masked. */
+  message(message: object): object {
+    const entries = Object.entries(message) as [string, unknown][];
+    return Object.fromEntries(entries.map(([name, value]) => [name, this.member(name, value)]));
+  }
+
+  private member(name: string, value: unknown): unknown {
+    if (typeof value === "string") return TOLD.includes(name) ? this.text(value) : value;
+    if (Array.isArray(value)) return value.map((each) => this.member("", each));
+    return typeof value === "object" && value !== null && !(value instanceof Uint8Array) ? this.message(value) : value;
+  }
+}
+
+/** Yield the texts in the secrets of a value. */
+export function* textsOf(value: unknown, secret = false): Generator<string> {
+  if (value instanceof Secret) yield* textsOf(value.value, true);
+  else if (Array.isArray(value) || value instanceof Set) {
+    for (const each of value as Iterable<unknown>) yield* textsOf(each, secret);
+  } else if (isPlain(value)) yield* textsOf(Object.values(value), secret);
+  else if (secret && value !== null && value !== undefined) yield String(value);
 }
 
 function formsOf(secrets: Iterable<string>): string[] {

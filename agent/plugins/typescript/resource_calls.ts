@@ -12,7 +12,7 @@ import { Payloads, dumped, loaded } from "./payloads.js";
 import { type Field, type Kind, type Schema, outputs, wireName } from "./schema.js";
 import { type Found, type Key, type Operations, Partial, Permanent } from "./stub.js";
 import { within } from "./timeouts.js";
-import { UNKNOWN, hasUnknown, isPlain } from "./values.js";
+import { UNKNOWN, hasUnknown } from "./values.js";
 
 /** A message of which members with their default may be missing. */
 export type Given<M> = { readonly [K in keyof M]?: M[K] extends object ? Inner<M[K]> : M[K] };
@@ -163,14 +163,40 @@ export class ResourceCalls {
     signal: AbortSignal,
     change: (signal: AbortSignal) => Promise<Found<Values>>,
   ): Promise<Given<messages.ChangeResponse>> {
+    let found: Found<Values>;
     try {
-      const found = await within(request.timeout_ms, signal, change);
+      found = await within(request.timeout_ms, signal, change);
+    } catch (error) {
+      if (error instanceof Partial) return this.unfinished(kind, request, error.found as Found<Values>, error);
+      throw error;
+    }
+    try {
       return { id: found?.id, state: this.returned(kind, found), revision: found.revision ?? "" };
     } catch (error) {
-      if (!(error instanceof Partial)) throw error;
-      const found = error.found as Found<Values>;
-      return { id: found.id, state: this.returned(kind, found), partial: true, failure: failureOf(error, request) };
+      return this.unfinished(kind, request, found, error);
     }
+  }
+
+  /**
+   * Return the response to a change that has failed after it made something: the next try must know its id. The state is
+   * empty if the author has returned a wrong one.
+   */
+  private unfinished(
+    kind: Kind,
+    request: object,
+    found: Found<Values>,
+    error: unknown,
+  ): Given<messages.ChangeResponse> {
+    if (!isObject(found) || typeof found.id !== "string" || found.id === "") throw error;
+    let state: Uint8Array = new Uint8Array();
+    let told = error;
+    try {
+      state = this.returned(kind, found);
+    } catch (wrong) {
+      logFailure("the check of what it returned", wrong);
+      told = wrong;
+    }
+    return { id: found.id, state, partial: true, failure: failureOf(told, request) };
   }
 
   /** Return what a change will give: what only the provider sets is unknown. */
@@ -182,13 +208,13 @@ export class ResourceCalls {
 
   /** Return the state that an author has returned, after checking it against the schema. */
   private returned(kind: Kind, found: unknown): Uint8Array {
-    const { id, state } = isPlain(found) ? found : {};
-    if (typeof id !== "string" || id === "" || !isPlain(state)) {
+    const { id, state } = (isObject(found) ? found : {}) as Partly<Found<Values>>;
+    if (typeof id !== "string" || id === "" || !isObject(state)) {
       throw new TypeError("the provider must return an object with a state and an id");
     }
     let data: Uint8Array;
     try {
-      data = this.payloads.packState(kind, state as Values);
+      data = this.payloads.packState(kind, state);
     } catch (error) {
       throw new TypeError(`the provider returned a ${kind.name} with a value of a wrong type: ${String(error)}`);
     }
@@ -204,6 +230,12 @@ export class ResourceCalls {
       throw new TypeError(`the provider returned a wrong ${kind.name}: ${error.message}`);
     }
   }
+}
+
+type Partly<T> = { readonly [K in keyof T]?: T[K] };
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
 }
 
 /** Return the write-only fields that differ, by what an author says; their names are those of the IDL. */

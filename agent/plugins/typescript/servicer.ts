@@ -1,7 +1,7 @@
 /** Answers all calls of the protocol for one provider. The gRPC server and tests call `answer` and `watch`. */
 
 import { InvalidData } from "./decode.js";
-import { Cancelled, failureOf, logFailure } from "./failures.js";
+import { Cancelled, Redactor, failureOf, logFailure, textsOf } from "./failures.js";
 import { FunctionCalls } from "./function_calls.js";
 import type * as messages from "./messages.js";
 import { NEWEST, OLDEST } from "./messages.js";
@@ -35,6 +35,8 @@ export class Servicer {
   private readonly payloads: Payloads;
   private readonly running = new Set<AbortController>();
   private readonly handlers: Handlers;
+  /** Masks the secrets of the configuration. */
+  private redactor = new Redactor([]);
 
   constructor(
     source: PackageText,
@@ -79,6 +81,19 @@ export class Servicer {
     request: messages.Requests[M],
     caller: AbortSignal,
   ): Promise<object> {
+    return this.redactor.message(await this.response(method, request, caller));
+  }
+
+  /** Return a text of the author's code without the secrets of the configuration. */
+  masked(text: string): string {
+    return this.redactor.text(text);
+  }
+
+  private async response<M extends Exclude<messages.Method, "Watch">>(
+    method: M,
+    request: messages.Requests[M],
+    caller: AbortSignal,
+  ): Promise<object> {
     const controller = new AbortController();
     const leave = (): void => controller.abort(new Cancelled("the caller has cancelled the call"));
     caller.addEventListener("abort", leave);
@@ -116,7 +131,9 @@ export class Servicer {
   }
 
   private async setConfig(request: messages.ConfigRequest): Promise<Given<messages.ConfigResponse>> {
-    await this.configure?.(this.payloads.config(request.config));
+    const values = this.payloads.config(request.config);
+    this.redactor = new Redactor(textsOf(values));
+    await this.configure?.(values);
     return {};
   }
 

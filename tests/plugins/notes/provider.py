@@ -59,7 +59,10 @@ class Notes(NoteOperations):
         if inputs.name == "partial":
             raise plugin.Partial("the disk was full half-way", self.found("partial"))
         await misbehave(str(inputs.name), "create", inputs)
-        return self.found(str(inputs.name))
+        said, _, deed = str(inputs.name).partition("-")
+        if said == "part":
+            raise plugin.Partial("the disk was full", wrong(deed, self.found(str(inputs.name))))
+        return wrong(deed if said == "made" else "", self.found(str(inputs.name)))
 
     async def update(self, found: plugin.Found[Note], inputs: Note) -> plugin.Found[Note]:
         """Write the file again."""
@@ -106,6 +109,8 @@ def wrong(deed: str, found: plugin.Found[Note]) -> Any:
     """Return something else than what was found."""
     if deed == "nothing":
         return "web"
+    if not deed:
+        return found
     changes = {"size": {"size": "many"}, "missing": {"size": plugin.UNSET}, "lines": {"lines": 5}}.get(deed, {})
     return plugin.Found("" if deed == "id" else found.id, dataclasses.replace(found.state, **changes))
 

@@ -47,7 +47,9 @@ class Notes extends NoteOperations {
     this.write(inputs);
     if (name === "partial") throw new plugin.Partial("the disk was full half-way", this.found(name));
     await misbehave(name, "create", inputs);
-    return this.found(name);
+    const [said, deed = ""] = partition(name);
+    if (said === "part") throw new plugin.Partial("the disk was full", wrong(deed, this.found(name)));
+    return said === "made" ? wrong(deed, this.found(name)) : this.found(name);
   }
 
   override update(found: plugin.Found<Note>, inputs: NoteArgs): Promise<plugin.Found<Note>> {

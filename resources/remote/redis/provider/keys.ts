@@ -42,7 +42,7 @@ export class Keys extends KeyOperations {
   override async readMany(
     wanted: readonly (readonly [plugin.Key, KeyArgs])[],
   ): Promise<readonly (plugin.Found<Key> | Error | undefined)[]> {
-    const all = wanted.map(([, inputs]) => inputs);
+    const all = wanted.map(([{ id }, inputs]) => placed(id, inputs));
     for (const each of all) this.known.add(idOf(each));
     const results = new Map<KeyArgs, plugin.Found<Key> | Error | undefined>();
     for (const database of new Set(all.map(databaseOf))) {
@@ -160,6 +160,12 @@ function writing(inputs: KeyArgs): string[] {
     return ["ZADD", name, ...Object.entries(scores).flatMap(([member, score]) => [String(score), member])];
   }
   return ["SET", name, text ?? secret?.value ?? ""];
+}
+
+/** Return what is declared of a key, with the place that an id says, if there is one. */
+function placed(id: string, inputs: KeyArgs): KeyArgs {
+  const at = id.indexOf(":");
+  return at < 0 ? { ...inputs } : { ...inputs, database: Number(id.slice(0, at)), name: id.slice(at + 1) };
 }
 
 function databaseOf(inputs: { readonly database?: number | undefined }): number {

@@ -26,9 +26,12 @@ export class Users extends AclUserOperations {
   override async readMany(
     wanted: readonly (readonly [plugin.Key, AclUserArgs])[],
   ): Promise<readonly (plugin.Found<AclUser> | undefined)[]> {
-    const told = await this.server().ask(0, ...wanted.map(([, { name }]) => ["ACL", "GETUSER", name]));
+    const names = wanted.map(([{ id }, { name }]) => id || name);
+    const told = await this.server().ask(0, ...names.map((name) => ["ACL", "GETUSER", name]));
     const forms = await this.forms(wanted.map(([, { rules = [] }]) => rules));
-    return wanted.map(([, inputs], number) => foundOf(inputs, (told[number] ?? null) as Told | null, forms[number]));
+    return wanted.map(([, inputs], number) =>
+      foundOf({ ...inputs, name: names[number] ?? "" }, (told[number] ?? null) as Told | null, forms[number]),
+    );
   }
 
   /**

@@ -143,7 +143,8 @@ function array(value: unknown): readonly unknown[] {
 }
 
 function object(value: unknown): Values {
-  return isPlain(value) ? (value as Values) : refuse(value);
+  const record = typeof value === "object" && value !== null && !Array.isArray(value);
+  return record ? (value as Values) : refuse(value);
 }
 
 function refuse(value: unknown): never {

@@ -8,7 +8,6 @@ import type { Given } from "./resource_calls.js";
 import type { FunctionType, Schema } from "./schema.js";
 import { Permanent, type Function as PackageFunction } from "./stub.js";
 import { within } from "./timeouts.js";
-import { isPlain } from "./values.js";
 
 /** Decodes and validates arguments, calls the author's code, and validates and encodes its result. */
 export class FunctionCalls {
@@ -34,7 +33,9 @@ export class FunctionCalls {
 
   /** Return the encoded result, after checking it against the schema. */
   private returned(model: FunctionType, result: unknown): Uint8Array {
-    if (!isPlain(result)) throw new TypeError(`${model.name} must return an object, not ${String(typeof result)}`);
+    if (typeof result !== "object" || result === null) {
+      throw new TypeError(`${model.name} must return an object, not ${typeof result}`);
+    }
     let data: Uint8Array;
     try {
       data = this.payloads.packResults(model, result as Values);

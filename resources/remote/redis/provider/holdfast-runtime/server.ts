@@ -161,8 +161,8 @@ class Service {
         () => call.end(),
         (error: unknown) => {
           logFailure("Watch", error);
-          const details = error instanceof Error ? error.message || error.name : String(error);
-          call.emit("error", { code: grpc.status.ABORTED, details });
+          const told = error instanceof Error ? error.message || error.name : String(error);
+          call.emit("error", { code: grpc.status.ABORTED, details: this.servicer.masked(told) });
         },
       )
       .finally(() => this.ended.signal.removeEventListener("abort", leave));
