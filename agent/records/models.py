@@ -23,7 +23,7 @@ Review = Literal["", "new", "seen", "done"]
 
 
 class Actor(Struct):
-    """A process that changed something or asked for something, as far as it is known."""
+    """A process that changed something or asked for something, as far as it is known: an `Author` as it is stored."""
 
     pid: int = 0
     """0: unknown."""

@@ -17,7 +17,7 @@ from holdfast.agent.northbound.model import VERSION, Model
 from holdfast.agent.northbound.registry import registry
 from holdfast.agent.records import models, rows, world_records
 from holdfast.agent.records.ids import TimeIds
-from holdfast.agent.records.models import Change
+from holdfast.agent.records.models import Actor, Change
 from holdfast.agent.records.rows import ORIGINS, ChangeEntry
 from holdfast.resources.author import Author
 from holdfast.resources.effects import Effect, EffectVerb
@@ -166,3 +166,8 @@ def test_each_table_has_such_a_record_with_all_of_its_fields() -> None:
 def test_the_tables_of_the_agent_are_registered() -> None:
     """The registry knows each of them by its name."""
     assert {table: registry.find(table) for table in TABLES} == TABLES
+
+
+def test_an_actor_has_the_fields_of_an_author_and_the_way() -> None:
+    """Kinds know nothing of the store, so the class that they use is another one; a new field is added to both."""
+    assert [*Actor.model_fields] == [*Author._fields, "way"]
