@@ -38,8 +38,8 @@ from holdfast.agent.host.watch_bounds import UNBOUNDED, WatchBounds
 HOPS = 40
 """Most symbolic links followed for one watch; the kernel's own limit."""
 AT_ONCE, ENTRIES = 64, 512
-"""Most directories of recursive watches that are armed in one pass after an event, and entries for which one less is: a
-user may decide how many appear, and the event loop waits meanwhile."""
+"""Most directories of recursive watches that are armed in one pass after an event, and how many entries that are read
+count as one of them. A user may decide how many there are, and the event loop waits meanwhile."""
 
 
 class PathTree:

@@ -1,4 +1,4 @@
-"""Events of paths: a descriptor for all resources, in the event loop, without a thread and without a delay.
+"""Events of paths: two descriptors for all resources, in the event loop, without a thread and without a delay.
 
 One kernel watch serves all files of a directory. A file that is replaced by a rename stays watched. Parents may be
 missing, moved away, replaced, or links; they are followed (`path_tree.py`). The kernel watches by inotify or by
