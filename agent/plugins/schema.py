@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections.abc import Iterator
 
 from holdfast.agent.model.model import Field, KindModel, Record, Remote
 from holdfast.agent.model.package import FunctionModel, Package, from_json, to_json
+from holdfast.agent.model.types import Type
 
 
 class Schema:
@@ -25,8 +27,28 @@ class Schema:
 
     @classmethod
     def read(cls, text: str) -> Schema:
-        """Return the schema in the text of a schema.json. Raises `ValueError`."""
-        return cls(from_json(text))
+        """Return the schema in the text of a schema.json. Raises `ValueError`, also for a name that is not declared."""
+        schema = cls(from_json(text))
+        if missing := next(schema._undeclared(), ""):
+            raise ValueError(f"it names {missing}, which it does not declare")
+        return schema
+
+    def _undeclared(self) -> Iterator[str]:
+        """Yield the records and resources that types name, and that the package does not declare."""
+        config = self.package.config
+        yield from () if not config or config in self.records else (f"the record {config!r}",)
+        functions = self.functions.values()
+        groups = (
+            *(each.fields for each in self.records.values()),
+            *(each.fields for each in self.kinds.values()),
+            *(each.parameters for each in functions),
+            *(each.results for each in functions),
+        )
+        for type_ in (inner for fields in groups for each in fields for inner in _within(each.type)):
+            if type_.record and type_.record not in self.records:
+                yield f"the record {type_.record!r}"
+            if type_.target and type_.target not in self.resources:
+                yield f"the resource {type_.target!r}"
 
     @functools.cached_property
     def digest(self) -> str:
@@ -41,6 +63,13 @@ class Schema:
     def record(self, name: str) -> Record:
         """Return the record with this qualified name."""
         return self.records[name]
+
+
+def _within(type_: Type) -> Iterator[Type]:
+    """Yield a type, and the types of its items, keys and members."""
+    yield type_
+    for inner in filter(None, (type_.items, type_.keys, *type_.members)):
+        yield from _within(inner)
 
 
 def remote_of(kind: KindModel) -> Remote:

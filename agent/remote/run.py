@@ -61,10 +61,10 @@ class RemoteRun:
             await self.calls.check()
         record = await self.remembered()
         cleared = await self._clear(record)
-        if cleared and record:
-            record = record._replace(replaced="")
         self._seen = seen = await self.read(record)
         right = await (self._absent(record, seen) if self.ensure == "absent" else self._present(record, seen))
+        if self.apply and record and record.unfinished:
+            await self._clear(await self.remembered())
         return right and not cleared
 
     # -- what is, and what is remembered -----------------------------------------------------------------------------
@@ -100,8 +100,8 @@ class RemoteRun:
         await self._keep(None)
 
     async def _clear(self, record: RemoteRecord | None) -> bool:
-        """Delete the resource that an interrupted replacement has left. Return whether there was one."""
-        if record is None or record.replaced in ("", record.id):
+        """Delete what a replacement has left, once the new resource is finished; return whether there was such."""
+        if record is None or record.unfinished or record.replaced in ("", record.id):
             return False
         left = await self.calls.read(record.replaced)
         if left is not None:
@@ -142,7 +142,7 @@ class RemoteRun:
             return await self._as_declared(record, seen)
         if any(each.replaces for each in found):
             return await self._replace(seen, found, delete_first=delete_first)
-        return await self._update(seen, found)
+        return await self._update(seen, found, record.replaced if record and record.unfinished else "")
 
     def _differences(self, seen: Present, hidden: Sequence[str] = ()) -> list[Difference]:
         return differences(self.kind.model, seen.state, self.calls.inputs, (), hidden)
@@ -173,7 +173,7 @@ class RemoteRun:
         await self._change(self.calls.create, effect, changes, {})
         return False
 
-    async def _update(self, seen: Present, found: Sequence[Difference]) -> bool:
+    async def _update(self, seen: Present, found: Sequence[Difference], replaced: str) -> bool:
         names = ", ".join(each.path for each in found)
         effect = Effect(("change",), self.what, names) if names else Effect(("repair",), self.what)
         changes = self._changes(seen, found) or {"unfinished": {"old": True, "new": False}}
@@ -181,7 +181,7 @@ class RemoteRun:
         async def update(*, dry_run: bool) -> Present | None:
             return await self.calls.update(seen, dry_run=dry_run)
 
-        await self._change(update, effect, changes, self._before(seen, found))
+        await self._change(update, effect, changes, self._before(seen, found), replaced)
         return False
 
     async def _replace(self, seen: Present, found: Sequence[Difference], *, delete_first: bool) -> bool:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ec2_package import EC2
 from holdfast.agent.model.docstrings import Docs
 from holdfast.agent.model.model import Field, Record
-from holdfast.agent.model.package import Module, Package
+from holdfast.agent.model.package import Module, Package, to_json
 from holdfast.agent.model.types import INTEGER, NONE, TEXT, Type
 from holdfast.agent.plugins.decode import INVALID, Decoder
 from holdfast.agent.plugins.encode import Encoder
@@ -283,6 +283,22 @@ def test_a_secret_field_is_a_secret_whether_the_sender_says_so_or_not():
         value = Decoder(schema, wire=True).value(Type("record", record="m:R"), {"password": data}, "")
         assert value == {"password": Secret("hunter2")}
         assert "hunter2" not in repr(value)
+
+
+@pytest.mark.parametrize(
+    ("found", "instead", "said"),
+    [
+        ('"record": "ec2/security_group:SecurityGroupRule"', '"record": "ec2:Rule"', "the record 'ec2:Rule'"),
+        ('"target": "aws:ec2/vpc:Vpc"', '"target": "aws:ec2/vpc:Vcp"', "the resource 'aws:ec2/vpc:Vcp'"),
+    ],
+)
+def test_a_schema_that_names_what_it_does_not_declare_is_refused(found, instead, said):
+    """Another program may have written it."""
+    text = to_json(EC2)
+    assert found in text
+
+    with pytest.raises(ValueError, match=f"it names {said}, which it does not declare"):
+        Schema.read(text.replace(found, instead))
 
 
 SIZED = (

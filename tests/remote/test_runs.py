@@ -154,6 +154,20 @@ async def test_what_an_interrupted_replacement_has_left_is_deleted_by_the_next_r
     assert run.record.replaced == ""
 
 
+async def test_a_replacement_that_is_half_done_deletes_the_former_one_when_it_is_finished(run):
+    """The former note stays until then."""
+    await run()
+    with pytest.raises(Temporary):
+        await run(name="partial")
+    left, still = run.record, run.file("web").exists()
+    await run(name="partial")
+
+    assert (left.id, left.replaced, left.unfinished, still) == ("partial", "web", True, True)
+    assert run.calls == ["Read", "Diff", "Update", "remember", "Read", "Delete", "remember"]
+    assert not run.file("web").exists()
+    assert (run.record.id, run.record.replaced, run.record.unfinished) == ("partial", "", False)
+
+
 async def test_a_replacement_in_place_deletes_nothing(run):
     """The new one has the identifier of the former one."""
     await run()
