@@ -101,13 +101,15 @@ def describe(kind: KindModel, paper: Paper) -> str:
     """Return the reference page of one kind."""
     from holdfast.agent.generators.markdown import abilities
 
-    remote = kind.remote is not None
+    remote, outputs = kind.remote is not None, _outputs(kind)
     lines = [kind.name, "", *_documentation(kind.docs, paper), "", "Arguments:"]
     lines += _arguments(kind.fields, paper, remote=remote)
+    lines += ["", "Set by the provider:", *_arguments(outputs, paper, remote=remote)] if outputs else []
+    refused = {name: why for name, why in kind.refused.items() if name not in {each.name for each in outputs}}
     former = {name: f"former name of {present}" for name, present in kind.former.items()}
     for title, items in (
         ("Accepted without effect:", kind.ignored),
-        ("Refused:", kind.refused),
+        ("Refused:", refused),
         ("Former names:", former),
         ("What it does:", abilities(kind)),
     ):
@@ -116,6 +118,17 @@ def describe(kind: KindModel, paper: Paper) -> str:
             lines += [line for name, text in items.items() for line in flow(f"  {name}: {text}", paper.width)]
     more = f"Every state also takes requisites (require, watch, ...) and what `holdfast doc {ALL}` lists."
     return "\n".join([*lines, "", *flow(more, paper.width)])
+
+
+def _outputs(kind: KindModel) -> list[Field]:
+    """Return the fields of a remote kind that only its provider sets; they are no arguments."""
+    from dataclasses import replace
+
+    from holdfast.resources import registry
+
+    declared = getattr(registry.find(kind.name), "remote", None) if kind.remote is not None else None
+    fields: Sequence[Field] = declared.model.fields if declared is not None else ()
+    return [replace(each, required=False) for each in fields if each.out]
 
 
 def _meta(model: SystemModel, paper: Paper) -> Iterator[str]:

@@ -84,6 +84,7 @@ def test_its_kind_is_described_and_checked_without_the_provider(folder):
 
     assert "name (text, at most 200 characters, matches `[A-Za-z0-9][A-Za-z0-9._-]*`)" in shown
     assert "A change replaces the resource." in shown
+    assert "Set by the provider:\n  size (number)\n      Bytes of the file.\n" in shown
     assert schema.is_valid(yaml.safe_load(text))
     assert "no problems" in in_process("check", *config, check=0).stdout
     try:
