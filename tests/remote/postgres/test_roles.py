@@ -84,14 +84,13 @@ async def test_a_password_that_libpq_has_set_is_recognised(agent, server, name):
 
 
 async def test_no_password_and_no_verifier_reaches_the_log_of_the_server(agent, server, name):
-    """The server of the tests logs every statement."""
+    """The server of the tests logs every statement, and so it does what is not secret."""
     before = server.log_path.stat().st_size
     await agent.run("postgres.role", name=name, login=True, password=PASSWORD)
     await agent.run("postgres.role", name=name, login=True, password="another word")
     logged = server.log_path.read_bytes()[before:].decode()
 
-    assert "pg_roles" in logged
-    assert "CREATE ROLE" not in logged
+    assert "CREATE ROLE" in logged
     assert not [each for each in (PASSWORD, "another word", "SCRAM-SHA-256") if each in logged]
     seen = server.sql("SELECT query FROM pg_stat_activity")
     assert not [row for row in seen if PASSWORD in row["query"] or "another word" in row["query"]]

@@ -94,3 +94,16 @@ async def test_an_extension_without_files_is_refused_with_advice(agent, database
         await agent.check("postgres.extension", database=database, name="hstore", schema="other/app")
     with pytest.raises(Failed, match="schema form: it must be the database and the schema with a slash"):
         await agent.check("postgres.extension", database=database, name="hstore", schema="app")
+
+
+async def test_a_database_that_lets_nobody_in_is_no_missing_one(agent, server, database):
+    """A failed connection has no code, so the provider asks whether there is such a database."""
+    await agent.read("postgres.schema", database=database, name="app")
+    server.sql(
+        f"ALTER DATABASE {database} ALLOW_CONNECTIONS false",
+        f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'",
+    )
+
+    with pytest.raises(Failed, match="is not currently accepting connections") as told:
+        await agent.read("postgres.schema", database=database, name="app")
+    assert told.value.code == "retry"

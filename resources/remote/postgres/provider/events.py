@@ -101,7 +101,7 @@ class Events:
         wait = SHORTEST
         while True:
             try:
-                with failures(database):
+                with failures():
                     async with await self._sessions.connect(database) as connection:
                         await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
                         async for _ in self._turns(connection, database):

@@ -97,9 +97,6 @@ class Roles(Single[Role], RoleOperations):
 
     async def _change(self, session: Session, before: Role, inputs: Role, *, password: bool = True) -> None:
         options = [*_options(before, inputs)]
-        if password and inputs.password is not plugin.UNSET:
-            secret = None if inputs.password is None else scram.verifier(inputs.password.value)
-            options.append(sql.SQL("PASSWORD {}").format(sql.Literal(secret)))
         if options:
             await session.do("ALTER ROLE {} {}", inputs.name, sql.SQL(" ").join(options))
         await self._memberships(session, before, inputs)
@@ -107,6 +104,10 @@ class Roles(Single[Role], RoleOperations):
             await session.connection.execute(statement)
         if inputs.comment is not plugin.UNSET and inputs.comment != before.comment:
             await session.do("COMMENT ON ROLE {} IS {}", inputs.name, sql.Literal(inputs.comment or None))
+        if password and inputs.password is not plugin.UNSET:
+            secret = None if inputs.password is None else scram.verifier(inputs.password.value)
+            await session.keep_out_of_log()
+            await session.do("ALTER ROLE {} PASSWORD {}", inputs.name, sql.Literal(secret))
 
     async def _memberships(self, session: Session, before: Role, inputs: Role) -> None:
         old = set(given(before.member_of, ()))

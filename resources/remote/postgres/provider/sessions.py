@@ -31,13 +31,11 @@ AGAIN = ("08", "40", "53", "57P0", "55P03", "55006", "57014", "42710", "42P04", 
 Connections and resources of the server, deadlocks, limits of time, what others use, and what others have created at the
 same time.
 """
-LOCKED: LiteralString = "SELECT pg_advisory_xact_lock(hashtext('holdfast'))"
-"""Waits for other transactions of providers."""
 QUIET: LiteralString = (
-    LOCKED + ", set_config('log_statement', 'none', true), set_config('log_min_duration_statement', '-1', true)"
-    ", set_config('log_min_error_statement', 'panic', true)"
+    "SELECT set_config('log_statement', 'none', true), set_config('log_min_duration_statement', '-1', true),"
+    " set_config('log_min_error_statement', 'panic', true)"
 )
-"""Also keeps the statements of the transaction out of the log: a verifier of a password has no place in it."""
+"""Keeps the rest of a transaction out of the log."""
 Connection = psycopg.AsyncConnection[DictRow]
 
 
@@ -66,7 +64,7 @@ class Sessions:
         """
         database = database or str(self.config["database"])
         async with self._slots[database]:
-            with failures(database):
+            with failures():
                 connection = await self._taken(database)
                 try:
                     yield Session(self, connection, database)
@@ -103,14 +101,28 @@ class Sessions:
 
     async def connect(self, database: str) -> Connection:
         """Return a new connection."""
-        connection = await Connection.connect(
-            row_factory=dict_row, autocommit=True, prepare_threshold=None, **self._parameters(database)
-        )
+        try:
+            connection = await Connection.connect(
+                row_factory=dict_row, autocommit=True, prepare_threshold=None, **self._parameters(database)
+            )
+        except psycopg.OperationalError:
+            await self._demand(database)
+            raise
         major = connection.info.server_version // 10000
         if major < OLDEST:
             await connection.close()
             raise plugin.Permanent(f"the server is PostgreSQL {major}; the provider needs {OLDEST} or newer")
         return connection
+
+    async def _demand(self, database: str) -> None:
+        """Raise `NoDatabase` if the server says that a database does not exist.
+
+        A failed connection has no code, and its message is in the language of the server.
+        """
+        if database != self.config["database"]:
+            async with self.session() as session:
+                if not await session.rows("SELECT FROM pg_database WHERE datname = %s", database):
+                    raise NoDatabase(f"there is no database {database!r}")
 
     def _parameters(self, database: str) -> dict[str, Any]:
         config = self.config
@@ -125,6 +137,8 @@ class Sessions:
             "sslrootcert": config.get("ssl_root_certificate"),
             "connect_timeout": config["connect_timeout"],
             "keepalives_idle": 30,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
         }
         return {
             **{name: str(value) for name, value in given.items() if value is not None},
@@ -178,19 +192,22 @@ class Session:
     async def transaction(self) -> AsyncIterator[None]:
         """Execute what follows as a whole or not at all; other providers' changes wait."""
         async with self.connection.transaction():
-            await self.rows(QUIET if self.is_superuser else LOCKED)
+            await self.rows("SELECT pg_advisory_xact_lock(hashtext('holdfast'))")
             yield
+
+    async def keep_out_of_log(self) -> None:
+        """Log no further statements of this transaction, as far as that is allowed."""
+        if self.is_superuser:
+            await self.rows(QUIET)
 
 
 @contextmanager
-def failures(database: str) -> Iterator[None]:
+def failures() -> Iterator[None]:
     """Turn errors of the server into failures, with what it says of the cause and of the way out."""
     try:
         yield
     except psycopg.Error as error:
         code, said = error.sqlstate or "", _said(error)
-        if code == "3D000" or (not code and f'database "{database}" does not exist' in said):
-            raise NoDatabase(f"there is no database {database!r}") from None
         lost = isinstance(error, psycopg.OperationalError) and not code
         temporary = (lost and "authentication" not in said) or code.startswith(AGAIN) or "concurrently" in said
         raise (plugin.Temporary if temporary else plugin.Permanent)(said) from None
