@@ -38,6 +38,7 @@ OFFERED = (
     "dnf dnf-plugins-core rpm createrepo-c",
     "zypper rpm createrepo-c",
     "pacman-package-manager makepkg libarchive-tools",
+    "postgresql",
 )
 """Packages that are not installed, but are in the guest's repository with all dependencies.
 
@@ -164,7 +165,8 @@ def index(archive: Path) -> None:
 def wheels() -> Path:
     """Return a directory with wheels of all dependencies of Holdfast for the guest's Python."""
     project = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"].get("fleet", [])]
+    extras = (each for extra in ("fleet", "postgres") for each in project["optional-dependencies"][extra])
+    wanted = sorted({*project["dependencies"], *extras})
     return cached("wheels", (SUITE, platform.machine(), wanted), lambda path: download(wanted, path))
 
 

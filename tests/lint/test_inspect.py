@@ -9,13 +9,28 @@ import pytest
 import yaml
 
 from effort import effort
+from holdfast.agent.plugins.declared import PluginLoader
+from holdfast.agent.plugins.plugin_settings import PluginSettings
+from holdfast.agent.plugins.shipped import FOLDER, completed
+from holdfast.agent.remote.declared import declare_kinds
 from holdfast.resources import registry
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.name for path in (ROOT / "config/examples").iterdir())
 
 
+@pytest.fixture
+def packages():
+    """The kinds of the packages of Holdfast, which examples name in agent.yaml."""
+    plugins = completed(dict.fromkeys(path.name for path in FOLDER.iterdir() if (path / "provider").is_dir()))
+    settings = {name: PluginSettings.model_validate(each) for name, each in plugins.items() if each}
+    declare_kinds(PluginLoader().load(settings))
+    yield
+    declare_kinds({})
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.usefixtures("packages")
 def test_examples_are_clean(name, tmp_path, look):
     """Projects that start from an example start without warnings."""
     files = {

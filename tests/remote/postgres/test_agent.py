@@ -1,0 +1,149 @@
+"""The example of the package in a real agent, against a real server. An agent takes seconds to start."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from deadline import DEADLINE
+from holdfast_process import Agent, Tree, holdfast
+
+EXAMPLE = Path(__file__).parents[3] / "config/examples/postgres"
+PROGRAM = "postgres_plugin.py"
+ME = pwd.getpwuid(os.geteuid()).pw_name
+PASSWORD = "correct horse battery"
+ROLES = ("shop_owner", "reporting")
+
+
+@pytest.fixture
+def site(server, tmp_path):
+    """The example, with the user of the tests in place of postgres, and a server that has nothing of it yet."""
+    tmp_path.chmod(0o755)
+    tree = Tree(tmp_path / "tree", holdfast)
+    plugin = {
+        "user": ME,
+        "environment": {"PYTHONPATH": os.pathsep.join(sys.path)},
+        "config": {**server.config, "poll": 1},
+    }
+    tree.settings(yaml.safe_dump({"plugins": {"postgres": plugin}}))
+    shutil.copytree(EXAMPLE / "states", tree.etc / "states", dirs_exist_ok=True)
+    tree.pillar(f"shop_password: {PASSWORD}\n")
+    yield tree
+    server.sql("DROP DATABASE IF EXISTS shop WITH (FORCE)", *(f"DROP ROLE IF EXISTS {role}" for role in ROLES))
+
+
+def becomes(server, query, database="postgres"):
+    """Wait until a query has a row whose first value is true; return how many seconds that took."""
+    began = time.monotonic()
+    while not server.value(query, database):
+        assert time.monotonic() < began + DEADLINE, query
+        time.sleep(0.005)
+    return time.monotonic() - began
+
+
+def test_the_example_is_applied_once_and_never_shows_the_password(site, server):
+    """From nothing; the second run changes nothing. No output and no file of the agent has the password."""
+    before = server.log_path.stat().st_size
+    planned = site("plan", check=2)
+    assert server.value("SELECT count(*) FROM pg_database WHERE datname = 'shop'") == 0
+    applied = site("apply", "--detailed-exitcode", check=2)
+    again = site("apply", "--detailed-exitcode", check=0)
+
+    assert server.sql("SELECT 1 AS one", user="shop_owner", host="127.0.0.1", password=PASSWORD, database="shop")
+    outputs = [planned.stdout, planned.stderr, applied.stdout, applied.stderr, again.stdout, again.stderr]
+    outputs += [site("history", "--format", "json").stdout]
+    outputs += [server.log_path.read_bytes()[before:].decode()]
+    outputs += [
+        path.read_bytes().decode(errors="replace") for path in (site.root / "state").rglob("*") if path.is_file()
+    ]
+    assert not [each for each in outputs if PASSWORD in each]
+
+
+def test_drift_by_sql_is_repaired_at_once(site, server):
+    """Schemas, extensions, privileges and tables that come later are repaired by event, roles when they are polled."""
+    with Agent(site) as agent:
+        before = server.log_path.stat().st_size
+        becomes(server, "SELECT count(*) = 2 FROM pg_event_trigger", "shop")
+        for drift, repaired in (
+            ("DROP EXTENSION hstore", "SELECT 1 FROM pg_extension WHERE extname = 'hstore'"),
+            (
+                "ALTER SCHEMA app OWNER TO pg_monitor",
+                "SELECT nspowner = 'shop_owner'::regrole FROM pg_namespace WHERE nspname = 'app'",
+            ),
+            (
+                "REVOKE USAGE ON SCHEMA app FROM reporting",
+                "SELECT has_schema_privilege('reporting', 'app', 'usage')",
+            ),
+            ("CREATE TABLE app.orders ()", "SELECT has_table_privilege('reporting', 'app.orders', 'select')"),
+        ):
+            server.sql(drift, database="shop")
+            took = becomes(server, repaired, "shop")
+            print(f"{drift}: repaired in {took * 1000:.0f} ms")  # noqa: T201 - for those who measure
+        verifier = "SELECT rolpassword FROM pg_authid WHERE rolname = 'shop_owner'"
+        [other] = server.sql("ALTER ROLE shop_owner PASSWORD 'other'", verifier)
+        site("recheck")
+        becomes(server, f"SELECT ({verifier}) <> '{other['rolpassword']}'")
+        status, log = site("status", "--all").stdout, agent.log
+
+    assert server.sql("SELECT 1 AS one", user="shop_owner", host="127.0.0.1", password=PASSWORD, database="shop")
+    assert "drift" in log
+    history = site("history", "--format", "json").stdout
+    logged = server.log_path.read_bytes()[before:].decode()
+    assert not [each for each in (status, log, history, logged) if PASSWORD in each]
+
+
+def test_a_killed_provider_is_started_again_and_nothing_is_missed(site, server):
+    """A change while it is away is repaired as well."""
+    with Agent(site) as agent:
+        becomes(server, "SELECT count(*) = 2 FROM pg_event_trigger", "shop")
+        below = psutil.Process(agent.process.pid).children(recursive=True)
+        [provider] = [each for each in below if each.cmdline()[1:2] and PROGRAM in each.cmdline()[1]]
+        provider.kill()
+        server.sql("DROP EXTENSION hstore", database="shop")
+        becomes(server, "SELECT 1 FROM pg_extension WHERE extname = 'hstore'", "shop")
+        assert PASSWORD not in agent.log
+
+
+def test_what_leaves_the_states_stays_and_what_is_absent_goes(site, server):
+    """A declaration that is gone deletes nothing; `ensure: absent` deletes, in the order of the states."""
+    site("apply", check=0)
+    site.sls("shop", "other:\n  postgres.role: []\n")
+    site("apply", check=0)
+    assert server.value("SELECT 1 FROM pg_database WHERE datname = 'shop'")
+    site.sls(
+        "shop",
+        "shop:\n  postgres.database:\n    - ensure: absent\n"
+        "reporting:\n  postgres.role:\n    - ensure: absent\n"
+        "shop_owner:\n  postgres.role:\n    - ensure: absent\n"
+        "other:\n  postgres.role:\n    - ensure: absent\n",
+    )
+    site("apply", "--detailed-exitcode", check=2)
+
+    assert server.value("SELECT count(*) FROM pg_database WHERE datname = 'shop'") == 0
+    assert server.value("SELECT count(*) FROM pg_roles WHERE rolname IN ('shop_owner', 'reporting', 'other')") == 0
+    site("apply", "--detailed-exitcode", check=0)
+
+
+def test_mistakes_in_states_are_reported_with_their_lines(site):
+    """All of them at once, before anything is started; what only the provider knows when it is asked."""
+    site.sls(
+        "shop",
+        "a:\n  postgres.role:\n    - logni: true\n    - connection_limit: -5\n"
+        "b:\n  postgres.grant:\n    - schema: {ref: a}\n    - role: x\n    - privileges: [slect]\n",
+    )
+    said = site("check", check=3)
+
+    told = said.stdout + said.stderr
+    assert "shop.sls:3" in told
+    assert "did you mean 'login'?" in told
+    assert "shop.sls:4" in told
+    assert "shop.sls:9" in told
+    assert "did you mean 'select'?" in told
