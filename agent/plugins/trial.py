@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from holdfast.agent.model.model import KindModel
@@ -55,7 +56,9 @@ class Trial:
         item = message["ReadItem"](subject=self._subject(type(inputs), id), inputs=self._inputs(inputs))
         answer = await self._call("Read", message["ReadRequest"](items=[item]))
         result = _succeeded(answer.results[0])
-        return self._found(type(inputs), result) if result.exists else None
+        if not result.exists:
+            return None
+        return replace(self._found(type(inputs), result), differs=tuple(result.differs))
 
     async def create(self, inputs: S) -> Found[S]:
         """Check inputs, and create a resource."""

@@ -13,7 +13,10 @@ import pytest
 from ec2_package import EC2
 from holdfast import plugin
 from holdfast.agent.idl.targets.python import TARGET
-from holdfast.agent.model.package import Package, to_json
+from holdfast.agent.model.docstrings import Docs
+from holdfast.agent.model.model import Field, KindModel, Remote
+from holdfast.agent.model.package import Module, Package, to_json
+from holdfast.agent.model.types import NONE, TEXT, Type
 from holdfast.agent.plugins.construct import construct
 from holdfast.agent.plugins.in_process import InProcess
 from holdfast.agent.plugins.messages import message
@@ -113,3 +116,13 @@ async def test_a_struct_with_a_tag_travels_in_both_directions(tmp_path, monkeypa
     assert answer.failure.message == ""
     assert seen == [second.Other(few=["y"])]
     assert json.loads(answer.state)["maybe"] == inputs["maybe"]
+
+
+def test_a_secret_that_may_be_null_is_typed_so():
+    """An author sees that it may be null."""
+    fields = (Field("word", TEXT, secret=True), Field("maybe", Type("union", members=(TEXT, NONE)), secret=True))
+    kind = KindModel("p.thing", Docs("A thing."), fields, remote=Remote("p:m:Thing"))
+    made = TARGET.provider(Package("p", "1.0.0", modules=(Module("m", order=("Thing",), resources=(kind,)),)))
+
+    assert "word: plugin.Secret | plugin.Unset" in made["m_stub.py"]
+    assert "maybe: plugin.Secret | None | plugin.Unset" in made["m_stub.py"]

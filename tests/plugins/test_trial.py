@@ -37,6 +37,20 @@ async def test_a_resource_is_created_read_changed_and_deleted(trial, stub):
     assert await trial.read(stub.Note(owner="me"), "a") is None
 
 
+async def test_a_read_names_the_write_only_fields_that_differ(trial, stub, notes_module, monkeypatch):
+    """As the agent learns of them."""
+    made = await trial.create(stub.Note(name="a", owner="me"))
+
+    async def other_password(self, key, inputs):
+        return plugin.Found("a", self.found("a").state, differs=("password",))
+
+    monkeypatch.setattr(notes_module.Notes, "read", other_password)
+    found = await trial.read(stub.Note(name="a", owner="me", password=plugin.Secret("x")))
+
+    assert made.differs == ()
+    assert found.differs == ("password",)
+
+
 async def test_inputs_are_checked_and_completed(trial, stub):
     """A name is made; defaults are filled in; wrong values have all their violations."""
     checked = await trial.check(stub.Note(owner="me"))

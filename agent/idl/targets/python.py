@@ -15,7 +15,7 @@ from holdfast.agent.idl.targets.python_types import PythonTypes
 from holdfast.agent.model.docstrings import Docs
 from holdfast.agent.model.model import Field, KindModel, Remote
 from holdfast.agent.model.package import FunctionModel, Package
-from holdfast.agent.model.types import Type
+from holdfast.agent.model.types import Type, members
 
 SCHEMA = "schema.json"
 
@@ -148,7 +148,10 @@ class _Stub(PythonModule):
 
     def field(self, field: Field) -> str:
         """Return type and default: only an argument that is required is always given."""
-        word = self.types.of_library("Secret") if field.secret else self.types.word(field.type)
+        word = self.types.word(field.type)
+        if field.secret:
+            null = " | None" if any(each.type == "none" for each in members(field.type)) else ""
+            word = self.types.of_library("Secret") + null
         if field.required and not field.out and not field.write_only:
             return word
         return f"{word} | {self.types.of_library('Unset')} = {self.types.of_library('UNSET')}"

@@ -43,7 +43,7 @@ class Role(plugin.Struct):
     """How many connections it may have at once; -1: any number."""
     valid_until: datetime.datetime | None | plugin.Unset = plugin.UNSET
     """When its password expires; null: never. If it is not given, it is left as it is."""
-    password: plugin.Secret | plugin.Unset = plugin.UNSET
+    password: plugin.Secret | None | plugin.Unset = plugin.UNSET
     """Its password; null: it has none. The server only receives a verifier (SCRAM-SHA-256), never the password. If
     the provider is a superuser, it notices that the server has another password. Otherwise it sets the password
     when the declaration changes.
