@@ -10,7 +10,7 @@ HOME = Path(__file__).parents[3] / "resources/remote/postgres"
 
 
 def test_the_generated_files_are_those_of_the_sources():
-    """`holdfast idl compile --target python,docs` of the package gives the files that are there."""
+    """`holdfast idl compile --target python,docs` of the package renews them; it gives the files that are there."""
     outputs = ("--out-pack", HOME / "pack", "--out-provider", HOME / "provider")
 
     in_process("idl", "compile", HOME / "idl", *outputs, "--target", "python,docs", "--check", check=0)
