@@ -196,3 +196,20 @@ async def test_one_query_reads_all_roles(agent, server, name):
 
     assert [each.id for each in results] == names
     assert server.log_path.read_bytes()[before:].count(b"FROM pg_roles r WHERE") == 1
+
+
+async def test_a_lock_of_others_is_waited_for_only_so_long(agent, server, name):
+    """The change may succeed later. The least limit is a second, so the test takes that long."""
+    await agent.run("postgres.role", name=name)
+    await agent.configure(**server.config, lock_timeout=1)
+    quoted = '"' + name.replace('"', '""') + '"'
+    with server.connect() as other:
+        other.execute("BEGIN")
+        other.execute(f"ALTER ROLE {quoted} CREATEDB")
+
+        with pytest.raises(Failed, match="canceling statement due to lock timeout") as told:
+            await agent.run("postgres.role", name=name, login=True)
+        other.execute("ROLLBACK")
+
+    assert told.value.code == "retry"
+    assert await agent.run("postgres.role", name=name, login=True) == ["login"]
