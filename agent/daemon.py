@@ -233,7 +233,8 @@ class Daemon:
         if not isinstance(event, Started):
             self._logs.emit(event)
         agent.insight.tell(event)
-        if isinstance(event, Started):  # sent before each repair; only the insight uses it
+        if isinstance(event, Started):  # sent before each repair; only these use it
+            agent.triggers.tell(event)
             return
         agent.recorder.tell(event)
         if isinstance(event, PassStarted):

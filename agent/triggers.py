@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.model.events import Event, Notice, Outcome, Ran
+from holdfast.agent.engine.model.events import Event, Notice, Outcome, Ran, Started
 from holdfast.agent.insight.search import find
 from holdfast.agent.narrate import Narrator
 
@@ -23,15 +23,15 @@ class _Caller:
     """Who waits for the outcome of a run."""
 
     asked: Callable[[], None]
-    """Called when the next outcome of the resource is the one that the caller waits for."""
+    """Called before the run begins whose outcome the caller waits for."""
+    earlier: asyncio.Task[None] | None
+    """The run that was under way when the caller came."""
     outcome: asyncio.Future[Outcome] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-    next: bool = False
-    """Whether it is; otherwise, the outcome of an earlier run comes first."""
 
-    def begin(self, *_: object) -> None:
-        """Note that no earlier run is under way any more."""
-        self.next = True
-        self.asked()
+    @property
+    def is_next(self) -> bool:
+        """Whether the run that reports an event is the one that the caller waits for, not the earlier one."""
+        return self.earlier is None or self.earlier is not asyncio.current_task()
 
 
 class Triggers:
@@ -55,16 +55,14 @@ class Triggers:
             raise ControlError(
                 f"cannot trigger {identity}: {by.pattern} is {by.said}; `holdfast resume '{by.pattern}'` first"
             )
-        caller, earlier = _Caller(lambda: asked(identity)), vertex.run.task
+        caller = _Caller(lambda: asked(identity), vertex.run.task)
         try:
             self._engine.trigger(identity)
         except KeyError:  # the states were replaced during the search
             raise ControlError(_no_longer(identity)) from None
         self._waiting.setdefault(identity, []).append(caller)
-        if earlier:
-            earlier.add_done_callback(caller.begin)
-        else:
-            caller.begin()
+        if caller.earlier is None:
+            caller.asked()
         if self._engine.going_down:
             caller.outcome.cancel()
             return {"text": f"the system is shutting down: {identity} is not run", "result": None}
@@ -80,16 +78,23 @@ class Triggers:
         if not self._waiting:
             return
         if isinstance(event, Ran) and not event.outcome.listener:
-            callers = self._waiting.pop(event.outcome.identity, [])
-            if later := [each for each in callers if not each.next]:
-                self._waiting[event.outcome.identity] = later
-            for caller in callers:
-                if caller.next and not caller.outcome.done():
-                    caller.outcome.set_result(event.outcome)
+            self._ran(event.outcome)
+        elif isinstance(event, Started):
+            for caller in self._waiting.get(event.identity, ()):
+                if caller.earlier is not None and caller.is_next:
+                    caller.asked()
         elif isinstance(event, Notice) and event.code == "left":
             for caller in self._waiting.pop(event.identity, ()):
                 if not caller.outcome.done():
                     caller.outcome.set_exception(ControlError(_no_longer(event.identity)))
+
+    def _ran(self, outcome: Outcome) -> None:
+        callers = self._waiting.pop(outcome.identity, [])
+        if later := [each for each in callers if not each.is_next]:
+            self._waiting[outcome.identity] = later
+        for caller in callers:
+            if caller.is_next and not caller.outcome.done():
+                caller.outcome.set_result(outcome)
 
 
 def _no_longer(identity: str) -> str:

@@ -26,6 +26,8 @@ class Machine:
     """Name -> value."""
     broken: dict[str, Exception] = field(default_factory=dict)
     """Name -> what `apply` raises; `look NAME` -> what `probe` raises; `refresh NAME` -> what `refresh` raises."""
+    broken_once: dict[str, Exception] = field(default_factory=dict)
+    """Name -> what the next `apply` raises."""
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
     """Name -> event that `probe` waits for.
 
@@ -126,6 +128,8 @@ class Setting(Refreshable, Resource, kind="zsetting.present"):
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Set the value, or raise what the test wants."""
         self.machine.log.append(f"apply {self.name}")
+        if self.name in self.machine.broken_once:
+            raise self.machine.broken_once.pop(self.name)
         if self.name in self.machine.broken:
             raise self.machine.broken[self.name]
         self.machine.settings[self.name] = self.value

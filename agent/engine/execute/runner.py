@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import partial
 
 from holdfast.agent.engine.call import attempt
@@ -75,6 +76,8 @@ class Runs:
         self._outcomes = outcomes
         self._events = events
         self._listeners = listeners
+        self._context = copy_context()
+        """The context variables with which each run begins."""
 
     def idle(self) -> None:
         """Run listeners, or end the pass: no run is in progress."""
@@ -87,8 +90,11 @@ class Runs:
             self._timers.clear(vertex)
         if vertex.rate.erred is not None:
             limits.forget_failure(vertex)
-        task = asyncio.create_task(self._run(vertex), name=vertex.identity)
-        task.add_done_callback(partial(self._ended, vertex))
+        never_began = partial(self._never_began, vertex)
+        # Without a context of its own, the run would have that of the run whose end has started it.
+        run = self._run(vertex, never_began)
+        task = asyncio.create_task(run, name=vertex.identity, context=self._context.copy())
+        task.add_done_callback(never_began)
         vertex.run = Run(
             applying=self._policy.applies(vertex),
             forced=vertex.queue.force_next and not listening,
@@ -97,7 +103,25 @@ class Runs:
             task=task,
         )
 
-    async def _run(self, vertex: Vertex) -> None:
+    async def _run(self, vertex: Vertex, never_began: Callable[[asyncio.Task[None]], None]) -> None:
+        """Run the vertex, and clean up.
+
+        The end of a task would be reported in a further callback of the loop, at a tenth of the cost of a check. So the
+        task itself cleans up; `never_began` does so only if the task is cancelled before it gets here.
+        """
+        if vertex.run.task is not None:
+            vertex.run.task.remove_done_callback(never_began)
+        try:
+            await self._unless_obstacle(vertex)
+        except Exception as error:  # noqa: BLE001 - a bug, which must not end the engine
+            self._ended(vertex, error)
+        except asyncio.CancelledError as error:
+            self._ended(vertex, error)
+            raise
+        else:
+            self._ended(vertex)
+
+    async def _unless_obstacle(self, vertex: Vertex) -> None:
         """Run the vertex. If there is an obstacle, hold the vertex back: it stays dirty and runs later."""
         before, vertex.run.obstacle = vertex.run.obstacle, None
         obstacle = await self._obstacle(vertex.resource) if vertex.run.applying else None
@@ -264,21 +288,26 @@ class Runs:
         if vertex.run.forced:
             self._scheduler.force(vertex)
 
-    def _ended(self, vertex: Vertex, task: asyncio.Task[None]) -> None:
-        """Clean up after the task of a run has ended; it may have been cancelled before its first step."""
+    def _never_began(self, vertex: Vertex, _: asyncio.Task[None]) -> None:
+        """Clean up after a task that was cancelled before its first step."""
+        self._ended(vertex, asyncio.CancelledError())
+
+    def _ended(self, vertex: Vertex, error: BaseException | None = None) -> None:
+        """Clean up after a run. `error`: the exception that has ended the run."""
         run, again = vertex.run, None
+        cancelled = isinstance(error, asyncio.CancelledError)
         run.task = None
         self._rivals.end(vertex)
-        if task.cancelled() or task.exception():
+        if error:
             run.obstacle = None
-        if vertex.queue.listening and task.cancelled():
+        if vertex.queue.listening and cancelled:
             self._deliveries.listened.discard(vertex)  # the listener has not run
         if vertex.queue.batch:
             vertex.queue.batch.leave(vertex.identity)
         try:
-            if task.cancelled():
+            if cancelled:
                 again = self._interrupted(vertex)
-            elif error := task.exception():
+            elif error:
                 self._broken(vertex, error)
         finally:
             run.forced = False
