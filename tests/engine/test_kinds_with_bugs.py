@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Hashable, Sequence
+from contextvars import ContextVar
 from typing import Any, NoReturn
 
 import pytest
@@ -47,6 +48,21 @@ class Offers(Placed, kind="zoffers.present"):
     """Raises in `offers`."""
 
     offers = err
+
+
+LEFT: ContextVar[str] = ContextVar("what a run has left behind", default="")
+
+
+class Leaves(Setting, kind="zleaves.present"):
+    """Sets a context variable, and does not restore it. Reports what it found."""
+
+    async def check_apply(self, ctx: Any, apply: bool) -> bool:
+        """Check as a setting does."""
+        found = LEFT.get()
+        LEFT.set(self.name)
+        right = await super().check_apply(ctx, apply)
+        ctx.report.comment = found
+        return right
 
 
 class Compares(Setting, kind="zcompares.present"):
@@ -180,3 +196,9 @@ def test_fields_that_a_kind_cannot_convert_are_still_told_apart() -> None:
 
     assert one != other
     assert "value" not in kinds.fields(Invalid.declare("x", value="one"), without={"value"})
+
+
+async def test_a_context_variable_that_a_run_leaves_behind_is_not_seen_by_the_next(bench: Bench) -> None:
+    """The end of one run starts the next one, which still begins with the variables of the engine."""
+    async with bench.running(state("a", "zleaves.present"), state("b", "zleaves.present"), workers=1):
+        assert [outcome.comment for outcome in bench.outcomes("a") + bench.outcomes("b")] == ["", ""]

@@ -90,6 +90,7 @@ class Rules:
 
     def starts(self, vertex: Vertex) -> None:
         """Check that a run may start."""
+        self._read_on()  # the end of another run may have started this one: first, the effects of the other
         self._let_go()
         for what in self._against(vertex):
             self._wrong(vertex, what)
