@@ -29,18 +29,19 @@ def differences(
 
     An argument that is not given does not differ, and neither does one that is never returned (`write_only`), unless
     the provider has said so when it read the resource (`hidden`). `replacing`: further fields whose difference replaces
-    the resource.
+    the resource, by their names or by those on the wire, which the generated constants have.
     """
     found = []
     for field in inputs(kind.fields):
+        replaces = field.replaces or field.name in replacing or (field.wire or field.name) in replacing
         if field.name in declared and field.name in hidden:
-            found.append(Difference(field.name, "change", field.replaces or field.name in replacing))
+            found.append(Difference(field.name, "change", replaces))
         elif field.name in declared and not field.write_only:
             before, after = state.get(field.name), declared[field.name]
             if after is UNKNOWN or not same(before, after, unordered=field.type.type == "set"):
                 change: Literal["add", "change", "remove"]
                 change = "add" if field.name not in state else "remove" if after is None else "change"
-                found.append(Difference(field.name, change, field.replaces or field.name in replacing))
+                found.append(Difference(field.name, change, replaces))
     return found
 
 
@@ -53,7 +54,8 @@ def same(before: Any, after: Any, *, unordered: bool = False) -> bool:
         if len(before) != len(after):
             return False
         return _same_items(before, after) if unordered else all(map(same, before, after))
-    return type(before) is type(after) and bool(before == after)
+    numbers = {type(before), type(after)} == {int, float}  # in JSON of TypeScript, 1.0 is 1
+    return (numbers or type(before) is type(after)) and bool(before == after)
 
 
 def _same_items(before: Collection[Any], after: Collection[Any]) -> bool:

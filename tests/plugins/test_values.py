@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from ec2_package import EC2
 from holdfast.agent.model.docstrings import Docs
-from holdfast.agent.model.model import Field, Record
+from holdfast.agent.model.model import Field, KindModel, Record, Remote
 from holdfast.agent.model.package import Module, Package, to_json
 from holdfast.agent.model.types import INTEGER, NONE, TEXT, Type
 from holdfast.agent.plugins.decode import INVALID, Decoder
+from holdfast.agent.plugins.differences import differences
 from holdfast.agent.plugins.encode import Encoder
 from holdfast.agent.plugins.schema import Schema
 from holdfast.agent.plugins.values import UNKNOWN, Secret
@@ -332,3 +333,19 @@ def test_a_wrong_value_of_the_environment_is_a_violation():
     decoder.fields(SIZED, (), {})
 
     assert [(each.code, each.path) for each in decoder.violations] == [("type", "size"), ("type", "items")]
+
+
+def test_a_number_of_json_is_the_same_with_and_without_a_fraction():
+    """TypeScript has one type for both; true is no number."""
+    kind = KindModel("p.r", Docs("R."), (Field("a", Type("any")),), remote=Remote("p:m:R"))
+
+    assert differences(kind, {"a": [1]}, {"a": [1.0]}) == []
+    assert len(differences(kind, {"a": [1]}, {"a": [True]})) == 1
+
+
+def test_an_author_names_fields_that_replace_by_the_generated_constants():
+    """These have the names of the wire; the names of the language are right as well."""
+    kind = KindModel("p.r", Docs("R."), (Field("a_b", TEXT, wire="aB"),), remote=Remote("p:m:R"))
+    for name in ("aB", "a_b", "c"):
+        found = differences(kind, {"a_b": "x"}, {"a_b": "y"}, [name])
+        assert [each.replaces for each in found] == [name != "c"]

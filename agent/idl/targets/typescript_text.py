@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holdfast.agent.idl.targets.typescript_types import SAFE
 from holdfast.agent.model.docstrings import Docs
+
+LONGEST = 120
+"""Columns of a line, where a text has spaces at which it can be broken."""
 
 
 def quoted(text: str) -> str:
@@ -33,11 +37,21 @@ def comment(text: str, indent: str = "") -> Iterator[str]:
     return (f"{indent}// {line}".rstrip() for line in text.splitlines())
 
 
+def _wrapped(paragraph: str, indent: int) -> str:
+    """Return a paragraph in lines that leave room for the indent and for the signs of a comment."""
+    lines = (
+        textwrap.wrap(each, LONGEST - indent - 7, break_long_words=False, break_on_hyphens=False)
+        for each in paragraph.split("\n")
+    )
+    return "\n".join("\n".join(each) for each in lines)
+
+
 def documented(
     docs: Docs, indent: str = "", more: Sequence[str] = (), deprecated: str = "", since: str = ""
 ) -> list[str]:
     """Return the lines of the documentation of a declaration; `more`: sentences after the summary."""
-    paragraphs = [" ".join(filter(None, (docs.summary, *more))), *docs.text]
+    running = (" ".join(filter(None, (docs.summary, *more))), *docs.text)
+    paragraphs = [_wrapped(each, len(indent)) for each in running]
     paragraphs += [f"```yaml\n{each}\n```" for each in docs.examples]
     tags = [f"@deprecated {deprecated}"] if deprecated else []
     tags += [f"@since {since}"] if since else []

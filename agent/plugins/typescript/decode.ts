@@ -34,9 +34,12 @@ const WRITTEN: { readonly [type: string]: (text: string) => unknown } = {
 
 const TEXTUAL: ReadonlySet<string> = new Set(["text", "choice", "reference", ...Object.keys(WRITTEN)]);
 
+/** Variables of the provider's environment. */
+export type Environment = { readonly [name: string]: string | undefined };
+
 /** Return the default of a field in the form of state files; undefined if it has none. */
-function defaultOf(field: Field): Data | undefined {
-  const text = (field.environment ?? []).map((name) => process.env[name]).find((each) => each !== undefined);
+function defaultOf(field: Field, environment: Environment): Data | undefined {
+  const text = (field.environment ?? []).map((name) => environment[name]).find((each) => each !== undefined);
   return text === undefined ? field.default : fromText(field.type, text);
 }
 
@@ -67,8 +70,8 @@ export class Decoder {
   constructor(
     private readonly schema: Schema,
     private readonly form: Form,
-    /** Whether fields that are not given get their default. */
-    private readonly defaults: boolean = false,
+    /** What gives defaults, with the schema, to fields that are not given; without it, they get none. */
+    private readonly environment?: Environment,
   ) {}
 
   /** Return the arguments of a resource that a declaration gives. */
@@ -144,10 +147,10 @@ export class Decoder {
 
   private notGiven(field: Field, path: string, values: Map<string, unknown>): void {
     if (field.required === true) this.violate("missing", at(path, field.name), "it is required");
-    else if (this.defaults) {
-      const data = defaultOf(field);
+    else if (this.environment !== undefined) {
+      const data = defaultOf(field, this.environment);
       if (data === undefined) return;
-      const decoder = new Decoder(this.schema, "state", true);
+      const decoder = new Decoder(this.schema, "state", this.environment);
       values.set(wireName(field), decoder.field(field, data, at(path, field.name)));
       this.violations.push(...decoder.violations);
     }
@@ -323,7 +326,7 @@ export class Decoder {
     if (data === null && others.length < all.length) return null;
     if (others.length === 1) return this.value(others[0] ?? ANY, data, path);
     for (const each of others) {
-      const trial = new Decoder(this.schema, this.form, this.defaults);
+      const trial = new Decoder(this.schema, this.form, this.environment);
       const value = trial.value(each, data, path);
       if (value !== INVALID && trial.violations.length === 0) return value;
     }

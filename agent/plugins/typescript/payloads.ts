@@ -52,7 +52,7 @@ export class Payloads {
   }
 
   private valid(defaults: boolean, decode: (decoder: Decoder) => Values): Values {
-    const decoder = new Decoder(this.schema, "wire", defaults);
+    const decoder = new Decoder(this.schema, "wire", defaults ? process.env : undefined);
     const values = decode(decoder);
     if (decoder.violations.length > 0) throw new InvalidData(decoder.violations);
     return values;

@@ -27,7 +27,7 @@ function answer({ text, patterns, record, form, data }: Asked): object {
   const schema = new Schema({ text, patterns, digest: "" });
   const kind = schema.resources.get(record);
   const { fields, rules = [] }: Fields = kind ?? schema.record(record);
-  const decoder = new Decoder(schema, form, true);
+  const decoder = new Decoder(schema, form, process.env);
   const read = form === "wire" ? loaded(new TextEncoder().encode(data)) : parse(data);
   const values = kind === undefined ? decoder.fields(fields, rules, read) : decoder.inputs(kind, read);
   const again = decoder.violations.length > 0 ? "" : write(new Encoder(schema).fields(fields, values));

@@ -10,7 +10,10 @@ export type UserName = string;
 /** SHA-256 of a password, in hexadecimal digits: `printf %s PASSWORD | sha256sum`. */
 export type Hash = string;
 
-/** `+get`, `-@dangerous`, `+config|get`; or a selector as `ACL LIST` shows it: `(~cache:* resetchannels -@all +get)`. */
+/**
+ * `+get`, `-@dangerous`, `+config|get`; or a selector as `ACL LIST` shows it: `(~cache:* resetchannels -@all
+ * +get)`.
+ */
 export type Rule = string;
 
 /** `~app:*`; `%R~app:*` to read only, `%W~app:*` to write only. */

@@ -9,7 +9,7 @@
  */
 
 import { FormError, address, duration, fromBase64, moment, path as pathOf } from "./forms.js";
-import { type Data, fromJson, isSafe, toJson } from "./json.js";
+import { type Data, fromJson, isSafe, parse, toJson } from "./json.js";
 import { broken, restriction } from "./restrictions.js";
 import { ANY, type Field, type Kind, type RecordType, type Rule, type Schema, TEXT, type Type } from "./schema.js";
 import { inputs, outputs, wireName } from "./schema.js";
@@ -33,6 +33,28 @@ const WRITTEN: { readonly [type: string]: (text: string) => unknown } = {
   address,
 };
 
+const TEXTUAL: ReadonlySet<string> = new Set(["text", "choice", "reference", ...Object.keys(WRITTEN)]);
+
+/** Variables of the provider's environment. */
+export type Environment = { readonly [name: string]: string | undefined };
+
+/** Return the default of a field in the form of state files; undefined if it has none. */
+function defaultOf(field: Field, environment: Environment): Data | undefined {
+  const text = (field.environment ?? []).map((name) => environment[name]).find((each) => each !== undefined);
+  return text === undefined ? field.default : fromText(field.type, text);
+}
+
+/** Return the data that a text of the environment stands for: of numbers, booleans and composite types, JSON. */
+function fromText(type: Type, text: string): Data {
+  const words = type.type === "union" ? (type.members ?? []).map((each) => each.type) : [type.type];
+  if (words.some((each) => TEXTUAL.has(each))) return text;
+  try {
+    return parse(text);
+  } catch {
+    return text; // which the type refuses
+  }
+}
+
 /** Data break rules of the schema. */
 export class InvalidData extends Error {
   constructor(readonly violations: readonly Violation[]) {
@@ -49,8 +71,8 @@ export class Decoder {
   constructor(
     private readonly schema: Schema,
     private readonly form: Form,
-    /** Whether fields that are not given get their default. */
-    private readonly defaults: boolean = false,
+    /** What gives defaults, with the schema, to fields that are not given; without it, they get none. */
+    private readonly environment?: Environment,
   ) {}
 
   /** Return the arguments of a resource that a declaration gives. */
@@ -126,8 +148,12 @@ export class Decoder {
 
   private notGiven(field: Field, path: string, values: Map<string, unknown>): void {
     if (field.required === true) this.violate("missing", at(path, field.name), "it is required");
-    else if (this.defaults && field.default !== undefined) {
-      values.set(wireName(field), new Decoder(this.schema, "state", true).value(field.type, field.default, ""));
+    else if (this.environment !== undefined) {
+      const data = defaultOf(field, this.environment);
+      if (data === undefined) return;
+      const decoder = new Decoder(this.schema, "state", this.environment);
+      values.set(wireName(field), decoder.field(field, data, at(path, field.name)));
+      this.violations.push(...decoder.violations);
     }
   }
 
@@ -301,7 +327,7 @@ export class Decoder {
     if (data === null && others.length < all.length) return null;
     if (others.length === 1) return this.value(others[0] ?? ANY, data, path);
     for (const each of others) {
-      const trial = new Decoder(this.schema, this.form, this.defaults);
+      const trial = new Decoder(this.schema, this.form, this.environment);
       const value = trial.value(each, data, path);
       if (value !== INVALID && trial.violations.length === 0) return value;
     }

@@ -45,6 +45,8 @@ export interface Field {
   readonly computed?: boolean;
   readonly replaces?: boolean;
   readonly write_only?: boolean;
+  /** Variables of the provider's environment that give the default. */
+  readonly environment?: readonly string[];
 }
 
 export interface Rule {
