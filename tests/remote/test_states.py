@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from jsonschema import Draft7Validator
 
 import ec2_package
 import notes_package
 from holdfast.agent.engine.deliver.transfer import applied
+from holdfast.agent.generators import schemas
 from holdfast.agent.model.build import build
 from holdfast.agent.model.package import Package
 from holdfast.agent.plugins.declared import DeclaredPlugin
@@ -322,3 +325,16 @@ def test_the_model_has_remote_kinds_as_states_use_them():
     assert (group.watch, note.watch) == ("checked every 60 s", "events of the plugin")
     assert list(note.sends) == ["id", "name", "owner", "lines", "size"]
     assert next(each for each in note.fields if each.name == "password").secret
+
+
+def test_the_schema_for_editors_agrees_with_the_compiler():
+    """The schema of state files has the remote kinds that are declared."""
+    schema = Draft7Validator(schemas.states())
+    good, wrong, unknown = (
+        yaml.safe_load(text)
+        for text in (VPC + GROUP, VPC + GROUP.replace("ref:", "rfe:"), NOTE.replace("owner", "ownr"))
+    )
+
+    assert schema.is_valid(good)
+    assert not schema.is_valid(wrong)
+    assert not schema.is_valid(unknown)
