@@ -290,6 +290,27 @@ async def test_the_provider_logs_in_with_a_password(provider, redis):
     assert "horse" not in refused.failure.message
 
 
+def rights() -> list[str]:
+    """Return the rules that docs/redis.md gives to a provider with a user of its own."""
+    page = (REDIS.parents[2] / "docs/redis.md").read_text().partition("## Rights")[2]
+    return " ".join(re.findall(r"`([^`]*)`", page)).split()
+
+
+async def test_the_provider_can_do_its_work_with_the_rights_of_the_documentation(provider, redis):
+    """Keys with their events, users and parameters; the files of the server are written as well."""
+    redis.ask("ACL", "SETUSER", "holdfast", "on", f">{PASSWORD}", "resetchannels", *rights())
+    await provider.configure(socket=str(redis.socket), user="holdfast", password=PASSWORD)
+    await provider.settled("redis.key", name="k", text="a")
+    events = await armed(provider)
+    redis.ask("FLUSHALL")
+    flushed = await asyncio.wait_for(anext(events), DEADLINE)
+    await provider.settled("redis.acl_user", password=Secret(PASSWORD), **USER)
+    await provider.settled("redis.config", name="maxmemory", value="100mb")
+
+    assert flushed.relist
+    assert "maxmemory 100mb" in (redis.home / "redis.conf").read_text()
+
+
 async def test_no_password_reaches_the_server_or_a_log(provider, redis, log):
     """Neither what the server shows to an administrator who looks at all commands, nor its log, nor ours."""
     monitor = subprocess.Popen(  # noqa: ASYNC220 - it starts at once
