@@ -68,7 +68,8 @@ def test_kinds_options_and_sls_names_are_completed_without_an_agent(tmp_path):
     assert complete("holdfast plan --format=j", "j") == ["plain,json"]
     assert complete("holdfast plan w", "w", HOLDFAST_CONFIG=str(tmp_path)) == []
     assert complete("holdfast --version stat", "stat") == ["plain,status"]
-    assert complete("holdfast db ", "") == ["plain,check", "plain,compact", "plain,export", "plain,import"]
+    commands = ["plain,check", "plain,compact", "plain,export", "plain,import", "plain,remote"]
+    assert complete("holdfast db ", "") == commands
     assert complete("holdfast drift re", "re") == ["plain,restore"]
     assert complete("holdfast drift keep --format=j", "j") == ["plain,json"]
     assert complete("holdfast history --origin ref", "ref") == ["plain,refresh"]

@@ -449,7 +449,7 @@ def test_a_name_of_several_resources_or_of_none_is_refused(tree: Tree) -> None:
     assert "there is no drift nonsense" in tree("drift", "show", "nonsense", check=1).stderr
     assert "may be file.absent[" in tree("drift", "show", f"{tree.host}/*", check=1).stderr
     start = next(each for each in tree.json("history", "--origin", "start")["history"] if each["table"] == "changes")
-    assert "is no drift but a change with the origin start" in tree("drift", "keep", start["id"], check=1).stderr
+    assert "is not a drift but a change with the origin start" in tree("drift", "keep", start["id"], check=1).stderr
     assert "(origin start)" in tree("drift", "show", start["id"], check=0).stdout
 
 
