@@ -230,7 +230,8 @@ def test_what_is_no_id_is_refused(tmp_path: Path, wrong: str) -> None:
 @pytest.mark.parametrize("wrong", ["tomorrow", "25:00", "2026-13-01", "1960-01-01", "9999-01-01", "-1h", ""])
 def test_a_wrong_time_is_refused(tmp_path: Path, wrong: str) -> None:
     """The message shows the right forms."""
-    assert "is not a span before now (2h) or a time (20:15" in Tree(tmp_path)("history", "--since", wrong, check=64).stderr
+    told = Tree(tmp_path)("history", "--since", wrong, check=64).stderr
+    assert "is not a span before now (2h) or a time (20:15" in told
 
 
 async def test_notes_of_an_operator_appear_with_the_resources_they_are_about(site: Site) -> None:
