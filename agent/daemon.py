@@ -34,7 +34,6 @@ from holdfast.agent.host.run import kill_all
 from holdfast.agent.insight import process
 from holdfast.agent.insight.exporter import Exporter
 from holdfast.agent.insight.insight import Insight
-from holdfast.agent.insight.plugin_metrics import plugin_metrics
 from holdfast.agent.loggers import LazyLogger, load_structlog
 from holdfast.agent.logs import Logs
 from holdfast.agent.notify import Notifier
@@ -191,7 +190,7 @@ class Daemon:
         insight = Insight(
             status.state,
             deprecated_calls=host.interfaces.deprecated_calls,
-            more=lambda: plugin_metrics(host.plugins),
+            more=lambda: _plugin_metrics(host),
             recent=recorder.recent,
             history=recorder.history,
         )
@@ -302,6 +301,15 @@ class Daemon:
     def _recheck_by_signal(self) -> None:
         log.info("checking everything", code="recheck")
         self._agent.engine.recheck()
+
+
+def _plugin_metrics(host: LocalHost) -> str:
+    """Return the metrics of plugins, without a module for them where there are none."""
+    if host.plugins is None or not host.plugins.names:
+        return ""
+    from holdfast.agent.insight.plugin_metrics import plugin_metrics  # noqa: PLC0415 - see above
+
+    return plugin_metrics(host.plugins)
 
 
 async def _end(task: asyncio.Task[Any]) -> None:

@@ -19,7 +19,6 @@ from holdfast.agent.host.blocking import Blocking, Threads, counted
 from holdfast.agent.host.interfaces import Interfaces
 from holdfast.resources.contract import Uid
 from holdfast.resources.errors import RAISED, HoldfastError, Permanent
-from holdfast.resources.execution import table
 from holdfast.resources.interfaces import arguments
 from holdfast.resources.interfaces.binding import Bound
 from holdfast.resources.interfaces.errors import ArgumentError, FunctionNotFound
@@ -270,6 +269,8 @@ class FunctionCall:
 
     def _unknown(self, error: HoldfastError) -> CallRefused:
         """Return the refusal of an unknown function; a name of Salt's gets the functions that it stands for."""
+        from holdfast.resources.execution import table  # noqa: PLC0415 - only for an error
+
         function = self._request.function
         salt = table.find(function)
         if salt is None or salt.interface is None:

@@ -11,10 +11,8 @@ if TYPE_CHECKING:
     from holdfast.agent.plugins.plugins import Plugins
 
 
-def plugin_metrics(plugins: Plugins | None) -> str:
-    """Return the metrics of all plugins in text form; nothing if there are none."""
-    if plugins is None or not plugins.names:
-        return ""
+def plugin_metrics(plugins: Plugins) -> str:
+    """Return the metrics of all plugins in text form."""
     return "".join(f"{line}\n" for each in _families(plugins) for line in each)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from holdfast.resources.execution.template_functions import NAMES
 from holdfast.states.source.files import Tree
 
 
@@ -28,6 +27,8 @@ def wrong_calls(guard: Any, tree: Tree | None) -> Iterator[WrongCall]:
 
 def _wrong(call: Mapping[str, Any], tree: Tree | None) -> tuple[str, str] | None:
     """Return what is wrong with a call, and a hint; None if it is right."""
+    from holdfast.resources.execution.template_functions import NAMES  # noqa: PLC0415 - few guards are calls
+
     name, args = call.get("fun"), call.get("args")
     if not isinstance(name, str):
         return (
