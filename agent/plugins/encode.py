@@ -10,6 +10,7 @@ from holdfast.agent.model.model import Field
 from holdfast.agent.model.types import Type
 from holdfast.agent.plugins.schema import Schema
 from holdfast.agent.plugins.values import TEXT_FORMS, UNKNOWN, Secret
+from holdfast.resources.secrets import MASK
 
 
 class Encoder:
@@ -72,6 +73,19 @@ class Encoder:
         if type_.type == "union":
             return self.value(_member(type_, value), value)
         return value
+
+
+class Shown(Encoder):
+    """Encodes values for people, with every secret masked."""
+
+    def __init__(self, schema: Schema) -> None:
+        super().__init__(schema, wire=False)
+
+    def value(self, type_: Type, value: Any) -> Any:
+        """Return the data of a value; of a secret, a mask."""
+        if value is UNKNOWN:
+            return "(known later)"
+        return MASK if isinstance(value, Secret) else super().value(type_, value)
 
 
 def _member(union: Type, value: Any) -> Type:

@@ -10,15 +10,13 @@ from holdfast.agent.idl.names import kind_name
 from holdfast.agent.model.model import Field
 from holdfast.agent.model.package import FunctionModel
 from holdfast.agent.plugins.decode import Decoder
-from holdfast.agent.plugins.encode import Encoder
+from holdfast.agent.plugins.encode import Shown
 from holdfast.agent.plugins.messages import message
 from holdfast.agent.plugins.payloads import InvalidPayload, Payloads
 from holdfast.agent.plugins.plugins import UsedPlugin
 from holdfast.agent.plugins.schema import Schema
-from holdfast.agent.plugins.values import Secret
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.interfaces.errors import ArgumentError
-from holdfast.resources.secrets import MASK
 from holdfast.resources.spelling import nearest
 
 LONGEST = 600.0
@@ -60,8 +58,8 @@ class PackageFunction:
         return values
 
     def shown(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments or the result as they may be shown."""
-        return _masked(Encoder(self._schema, wire=False), (*self._model.parameters, *self._model.results), values)
+        """Return the arguments as they may be shown."""
+        return Shown(self._schema).fields(self._model.parameters, values)
 
     async def call(self, values: Mapping[str, Any], seconds: float | None) -> dict[str, Any]:
         """Call the function, and return its result, with secrets masked.
@@ -80,9 +78,10 @@ class PackageFunction:
             fault = "a fault of the provider: " if answer.failure.code == "fault" else ""
             raise kind(f"cannot call {self.name}: {fault}{answer.failure.message}")
         try:
-            return self.shown(self._payloads.results(self._model, answer.result))
+            result = self._payloads.results(self._model, answer.result)
         except InvalidPayload as error:
             raise Permanent(f"cannot call {self.name}: a fault of the provider: a wrong result: {error}") from None
+        return Shown(self._schema).fields(self._model.results, result)
 
     def _read(self, words: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments in words: `name=value`, or in the order of the parameters."""
@@ -133,12 +132,3 @@ def _value(field: Field | None, text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _masked(encoder: Encoder, fields: Sequence[Field], values: Mapping[str, Any]) -> dict[str, Any]:
-    hidden = {each.name for each in fields if each.secret} | {
-        name for name, value in values.items() if isinstance(value, Secret)
-    }
-    known = [each for each in fields if each.name in values and each.name not in hidden]
-    shown = encoder.fields(known, values)
-    return {each.name: MASK if each.name in hidden else shown[each.name] for each in fields if each.name in values}

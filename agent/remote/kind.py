@@ -10,10 +10,10 @@ from typing import Any
 from holdfast.agent.model.model import ABSENT, Field, KindModel, Remote
 from holdfast.agent.model.types import Type, members
 from holdfast.agent.plugins.decode import Decoder, StateReference
-from holdfast.agent.plugins.encode import Encoder
+from holdfast.agent.plugins.encode import Shown
 from holdfast.agent.plugins.payloads import Payloads
 from holdfast.agent.plugins.schema import Schema, inputs, outputs, remote_of
-from holdfast.agent.plugins.values import UNKNOWN, Secret, Violation
+from holdfast.agent.plugins.values import Secret, Violation
 from holdfast.resources.secrets import MASK
 
 PYTHON: Mapping[str, type] = {
@@ -124,7 +124,7 @@ class RemoteKind:
     def shown(self, name: str, value: Any) -> Any:
         """Return the value of a field as a state file has it, with secrets masked."""
         field = next(each for each in self.model.fields if each.name == name)
-        return MASK if field.secret or field.write_only else Shown(self.schema, wire=False).value(field.type, value)
+        return MASK if field.secret or field.write_only else Shown(self.schema).value(field.type, value)
 
     def accepted(self, given: bytes, made: bytes) -> None:
         """Remember that the provider has accepted inputs, and what it has made of them."""
@@ -140,16 +140,6 @@ class RemoteKind:
         inner = identity.partition("[")[2].removesuffix("]")
         undone = UNDONE.fullmatch(inner)
         return undone[1] if undone else inner
-
-
-class Shown(Encoder):
-    """Encodes values for people."""
-
-    def value(self, type_: Type, value: Any) -> Any:
-        """Return the data of a value; of a secret, a mask."""
-        if value is UNKNOWN:
-            return "(known later)"
-        return MASK if isinstance(value, Secret) else super().value(type_, value)
 
 
 def without_secrets(value: Any) -> Any:
