@@ -135,24 +135,26 @@ class RemoteCalls:
         """Return the answer to a call. Raises what its violations and its failure stand for."""
         if changes:
             request = message[name](subject=self._subject(id_), timeout_ms=int(CHANGE * 1000), **members)
-            answer = await self._patiently(method, request)
+            wait = self.plugin.call if members["dry_run"] else self._patiently
+            answer = await wait(method, request, CHANGE + ANSWER)
         else:
             answer = await self.plugin.call(method, message[name](subject=self._subject(id_), **members))
         self._refuse(method, answer)
         return answer
 
-    async def _patiently(self, method: str, request: Any) -> Any:
+    async def _patiently(self, method: str, request: Any, timeout: float) -> Any:
         """Return the answer to a change. If the run is cancelled meanwhile, an answer that comes soon still counts."""
-        call = asyncio.ensure_future(self.plugin.call(method, request, CHANGE + ANSWER))
+        call = asyncio.ensure_future(self.plugin.call(method, request, timeout))
         try:
             return await asyncio.shield(call)
         except asyncio.CancelledError as error:
             await asyncio.wait([call], timeout=PATIENCE)
             if not call.done() or call.cancelled() or call.exception() is not None:
-                call.cancel()
                 raise
             self.cancelled = error
             return call.result()
+        finally:
+            call.cancel()  # it does nothing to a call that is done
 
     # -- answers ---------------------------------------------------------------------------------------------------
 

@@ -53,7 +53,12 @@ class RemoteRun:
         self.ctx.assignment.expect_long_call()
         for _ in range(TRIES):
             with suppress(Conflicting):
-                return await self._run()
+                try:
+                    return await self._run()
+                except Exception:
+                    if self.calls.cancelled:  # the run ends, whatever the change has led to
+                        raise self.calls.cancelled from None
+                    raise
         raise Temporary(f"something else changes {self.what} at the same time")
 
     async def _run(self) -> bool:

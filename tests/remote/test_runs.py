@@ -396,27 +396,85 @@ async def test_what_others_receive_is_sent(run):
     assert run.ctx.sent == {"id": "web"}
 
 
+class Slow:
+    """Lets a call of the provider wait, so that a test can cancel the run meanwhile."""
+
+    def __init__(self, notes: NotesPlugin, slow: str) -> None:
+        self.called, self.go_on, self.given_up = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._call, self._slow = notes.connection.call, slow
+        notes.connection.call = self
+
+    async def __call__(self, method: str, request: Any, timeout: float | None = None) -> Any:
+        """Call the provider."""
+        if method == self._slow:
+            self.called.set()
+            try:
+                await self.go_on.wait()
+            except asyncio.CancelledError:
+                self.given_up.set()
+                raise
+        return await self._call(method, request, timeout)
+
+    async def cancelled(self, run: Any) -> None:
+        """Cancel a run while the call waits, let the provider answer then, and demand that the run is cancelled."""
+        task = asyncio.create_task(run)
+        async with asyncio.timeout(DEADLINE):
+            await self.called.wait()
+            task.cancel()
+            self.go_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+
 async def test_a_run_that_is_cancelled_while_a_note_is_created_still_remembers_it(run, notes):
     """The provider finishes soon; without the record, a second note would be created later."""
-    called, go_on = asyncio.Event(), asyncio.Event()
-    call = notes.connection.call
-
-    async def slow(method, request, timeout=None):
-        if method == "Create":
-            called.set()
-            await go_on.wait()
-        return await call(method, request, timeout)
-
-    notes.connection.call = slow
-    task = asyncio.create_task(run())
-    async with asyncio.timeout(DEADLINE):
-        await called.wait()
-        task.cancel()
-        go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+    await Slow(notes, "Create").cancelled(run())
 
     assert run.record.id == "web"
+
+
+@pytest.mark.parametrize("code", ["conflict", "retry", "failed", "fault"])
+async def test_a_run_that_is_cancelled_ends_even_if_the_change_fails(run, notes, code):
+    """A conflict does not start it again, so nothing is created after the cancellation."""
+
+    def failing(answer):
+        answer.failure.code, answer.failure.message = code, "no"
+        return answer
+
+    notes.answers["Create"] = failing
+    await Slow(notes, "Create").cancelled(run())
+
+    assert run.calls == ["Read", "Check", "Create"]
+
+
+async def test_a_note_that_is_half_made_when_the_run_is_cancelled_is_remembered(run, notes):
+    """The run ends with the cancellation, not with the failure."""
+    await Slow(notes, "Create").cancelled(run(name="partial"))
+
+    assert (run.record.id, run.record.unfinished) == ("partial", True)
+
+
+async def test_a_plan_that_is_cancelled_ends(run, notes):
+    """The answer to a question changes nothing, so it is not waited for."""
+    await Slow(notes, "Create").cancelled(run(apply=False))
+
+    assert run.report.comment == ""
+
+
+async def test_a_run_that_is_cancelled_twice_gives_up_its_call(run, notes):
+    """Else the change would go on without the run."""
+    slow = Slow(notes, "Create")
+    task = asyncio.create_task(run())
+    async with asyncio.timeout(DEADLINE):
+        await slow.called.wait()
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await slow.given_up.wait()
+
+    assert run.record is None
 
 
 async def test_the_watch_reports_events_of_this_note_alone(run, note, notes):
