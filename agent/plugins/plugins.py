@@ -83,6 +83,7 @@ class UsedPlugin:
         if declared != self.declared:
             self._leaving = asyncio.ensure_future(self.supervisor.stop())
             self._take(declared)
+            self._events.renew()
             await asyncio.shield(self._leaving)
 
     async def _start(self) -> Ready:

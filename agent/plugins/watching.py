@@ -1,8 +1,9 @@
 """One stream of events for all watched resources of a plugin.
 
 The stream is opened again when the plugin has ended, from the last revision that was received, and when a further kind
-is watched. Where there is no revision to resume from, all resources count as changed. A short outage is not told to the
-resources; a longer one ends their watches, so that the agent shows what is not watched.
+is watched. All resources of a kind count as changed then, unless each event of the kind had a revision: the provider
+may not remember the others. A short outage is not told to the resources; a longer one ends their watches, so that the
+agent shows what is not watched.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class EventStream:
         self._open = open_
         self._watched: set[WatchedKey] = set()
         self._revision = ""
+        self._resumes: dict[str, bool] = {}
+        """Token -> whether each of its events had a revision."""
         self._task: asyncio.Task[None] | None = None
         self._more = asyncio.Event()
         """Set when a kind is watched that the stream does not have."""
@@ -75,6 +78,12 @@ class EventStream:
             self._watched.discard(mine)
             if not self._watched and self._task is not None:
                 self._task.cancel()
+
+    def renew(self) -> None:
+        """Open the stream anew, without a revision, because other settings may name another server."""
+        self._revision, self._resumes, self._armed = "", {}, False
+        if self._task is not None:
+            self._task.cancel()  # `_over` starts another one
 
     async def _run(self) -> None:
         """Keep a stream open as long as there are watches."""
@@ -119,18 +128,19 @@ class EventStream:
     def _handle(self, event: Any) -> None:
         if event.armed:
             self._arm()
-        elif event.relist or not event.id:
-            self._revision = event.revision or self._revision
+            return
+        self._revision = event.revision or self._revision
+        self._resumes[event.token] = self._resumes.get(event.token, True) and bool(event.revision)
+        if event.relist or not event.id:
             self._tell(lambda each: not event.token or each.token == event.token)
         else:
-            self._revision = event.revision or self._revision
             self._tell_of(event.token, event.id)
 
     def _arm(self) -> None:
         """Tell new watches that they are armed, and all if changes may have been missed."""
         self._armed, self._lost = True, 0.0
         for each in self._watched:
-            if each.token in self._tokens and (not each.armed or not self._revision):
+            if each.token in self._tokens and not (each.armed and self._resumes.get(each.token)):
                 each.armed = True
                 each.tell()
 

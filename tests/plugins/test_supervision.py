@@ -357,6 +357,21 @@ async def test_one_stream_serves_all_watches_and_is_resumed(bench, monkeypatch):
     await asyncio.gather(first.aclose(), second.aclose())
 
 
+async def test_after_changed_settings_all_watched_resources_are_checked(bench):
+    """The plugin may use another server now, which does not know the revision."""
+    plugin = await bench.use()
+    watching(bench)
+    first, second = plugin.watch(TOKEN, lambda: "web"), plugin.watch(TOKEN, lambda: "mail")
+    async with asyncio.timeout(DEADLINE):
+        await asyncio.gather(anext(first), anext(second))
+        (bench.directory / "notes/event").write_text("web 5")
+        await anext(first)
+        await bench.use(environment={"PYTHONPATH": os.pathsep.join(sys.path), "A": "b"})
+        await asyncio.gather(anext(first), anext(second))
+    assert not (bench.directory / "notes/resumed").exists()
+    await asyncio.gather(first.aclose(), second.aclose())
+
+
 def watching(bench: Bench) -> None:
     """Let the provider report what a file says, and write down where it resumes."""
     provider = bench.directory / "provider.py"

@@ -121,6 +121,40 @@ async def test_without_a_revision_all_count_as_changed_after_an_outage(streams, 
     await becomes(lambda: (web.times, mail.times) == (2, 2))
 
 
+async def test_a_kind_without_revisions_counts_as_changed_after_an_outage(streams, monkeypatch):
+    """Also if another kind has revisions, or if only some of its own events have."""
+    monkeypatch.setattr(watching, "PAUSE", 0.0)
+    stream = EventStream(streams.open)
+    web, book = Watcher(stream), Watcher(stream, "b", BOOK)
+    await becomes(lambda: (web.times, book.times) == (1, 1))
+    streams.tell(id="web", revision="7")
+    streams.tell(BOOK, id="b")
+    await becomes(lambda: (web.times, book.times) == (2, 2))
+    streams.events.put_nowait(Temporary("the plugin has ended"))
+    await becomes(lambda: book.times == 3)
+    streams.tell(BOOK, id="b", revision="8")
+    await becomes(lambda: book.times == 4)
+    streams.events.put_nowait(Temporary("the plugin has ended"))
+    await becomes(lambda: book.times == 5)
+
+    assert web.times == 2
+
+
+async def test_nothing_is_resumed_with_other_settings(streams):
+    """Another server does not know the revision, and all resources may be different there."""
+    stream = EventStream(streams.open)
+    web, mail = Watcher(stream), Watcher(stream, "mail")
+    await becomes(lambda: (web.times, mail.times) == (1, 1))
+    streams.tell(id="web", revision="7")
+    await becomes(lambda: web.times == 2)
+    streams.tell(id="web", revision="8")
+    stream.renew()
+    await becomes(lambda: mail.times == 2)
+
+    assert streams.asked == [([NOTE], ""), ([NOTE], "")]
+    assert web.times == 3
+
+
 async def test_a_further_kind_joins_the_stream(streams):
     """One stream for all kinds."""
     stream = EventStream(streams.open)
