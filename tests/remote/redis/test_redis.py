@@ -90,6 +90,20 @@ async def test_a_key_that_was_changed_after_it_was_read_is_not_overwritten(provi
     assert redis.ask("GET", "k") == "other"
 
 
+async def test_a_key_that_was_made_after_it_was_found_missing_is_not_overwritten(provider, redis):
+    """The agent reads it again first. The connection has forgotten the refused key: the next one is made."""
+    missing = await provider.read("redis.key", name="k", text="a")
+    redis.ask("RPUSH", "k", "other")
+    read, provider.read = provider.read, lambda *_, **__: asyncio.sleep(0, missing)
+    made = await provider.make("redis.key", name="k", text="a")
+    redis.ask("RPUSH", "k", "more")
+    provider.read = read
+    await provider.settled("redis.key", name="next", text="a")
+
+    assert made.failure.code == "conflict"
+    assert redis.ask("LRANGE", "k", "0", "-1").split() == ["other", "more"]
+
+
 async def test_a_hundred_keys_are_read_by_one_call(provider, redis):
     """In their order; one that is gone is gone."""
     redis.ask("EVAL", "for i = 1, 100 do redis.call('SET', 'k' .. i, i) end", "0")
@@ -238,6 +252,44 @@ async def test_the_next_start_of_the_server_has_users_and_parameters(provider, r
     assert await provider.differing("redis.config", name="maxmemory", value="100mb") == []
 
 
+async def test_the_next_start_of_a_server_with_an_acl_file_has_users_and_parameters(provider, redis):
+    """Users are in that file and parameters in redis.conf; `requirepass` is the password of a user in that file."""
+    (redis.home / "users.acl").write_text("user default on nopass ~* &* +@all\n")
+    with (redis.home / "redis.conf").open("a") as file:
+        file.write(f"aclfile {redis.home}/users.acl\n")
+    redis.stop()
+    redis.start()
+    await provider.settled("redis.acl_user", password=Secret(PASSWORD), **USER)
+    await provider.settled("redis.config", name="maxmemory", value="100mb")
+    await provider.settled("redis.config", name="requirepass", secret=Secret(PASSWORD))
+    redis.stop()
+    redis.password = PASSWORD
+    redis.start()
+    await provider.configure(socket=str(redis.socket), password=PASSWORD)
+
+    assert await provider.differing("redis.acl_user", password=Secret(PASSWORD), **USER) == []
+    assert await provider.differing("redis.config", name="maxmemory", value="100mb") == []
+    assert HASH in redis.ask("ACL", "GETUSER", "default")
+
+
+async def test_an_acl_file_that_cannot_be_written_is_told_and_redis_conf_is_left_alone(provider, redis, log):
+    """The server would not read users from redis.conf."""
+    (redis.home / "users.acl").write_text("")
+    with (redis.home / "redis.conf").open("a") as file:
+        file.write(f"aclfile {redis.home}/users.acl\n")
+    redis.stop()
+    redis.start()
+    (redis.home / "users.acl").unlink()
+    (redis.home / "users.acl").mkdir()
+    before = (redis.home / "redis.conf").read_text()
+    await provider.settled("redis.acl_user", password=Secret(PASSWORD), **USER)
+    async with asyncio.timeout(DEADLINE):
+        while "the server cannot save the change" not in repr(log):
+            await asyncio.sleep(0)
+
+    assert (redis.home / "redis.conf").read_text() == before
+
+
 @pytest.mark.parametrize(
     ("name", "value", "forms"),
     [
@@ -288,6 +340,16 @@ async def test_the_provider_logs_in_with_a_password(provider, redis):
     assert refused.failure.code == "permanent"
     assert "WRONGPASS" in refused.failure.message
     assert "horse" not in refused.failure.message
+
+
+async def test_an_authority_that_cannot_be_read_is_said_with_its_path(provider, tmp_path):
+    """There is no such file, or it is a directory."""
+    for path in (tmp_path / "missing", tmp_path):
+        await provider.configure(host="127.0.0.1", port=1, tls=True, authority=str(path))
+        refused = (await provider.read("redis.key", raw=True, name="k", text="a")).failure
+
+        assert refused.code == "permanent"
+        assert refused.message.startswith(f"cannot read the authority {path}: ")
 
 
 def rights() -> list[str]:

@@ -59,13 +59,13 @@ export class Keys extends KeyOperations {
   }
 
   override async update(found: plugin.Found<Key>, inputs: KeyArgs): Promise<plugin.Found<Key>> {
-    return await this.write(inputs, found.revision);
+    return await this.write(inputs, found);
   }
 
   override async delete(found: plugin.Found<Key>): Promise<void> {
     const { name } = found.state;
     await this.server().alone(databaseOf(found.state), async (connection) => {
-      await watched(connection, found.state, found.revision);
+      await watched(connection, found.state, found);
       await connection.together([["DEL", name]]);
     });
   }
@@ -74,10 +74,10 @@ export class Keys extends KeyOperations {
     return this.keyspace(this.known).events(signal);
   }
 
-  private async write(inputs: KeyArgs, revision: string | undefined): Promise<plugin.Found<Key>> {
+  private async write(inputs: KeyArgs, before: plugin.Found<Key> | undefined): Promise<plugin.Found<Key>> {
     this.known.add(idOf(inputs));
     return await this.server().alone(databaseOf(inputs), async (connection) => {
-      const left = await watched(connection, inputs, revision);
+      const left = await watched(connection, inputs, before);
       const expire = inputs.persistent === false && left > 0 ? [["PEXPIRE", inputs.name, String(left)]] : [];
       await connection.together([["DEL", inputs.name], writing(inputs), ...expire]);
       const [found] = await readAll(askingOf(connection), [inputs]);
@@ -88,17 +88,33 @@ export class Keys extends KeyOperations {
   }
 }
 
-/** Watch a key for a transaction; return the milliseconds that it has left. Throws `Conflict` for another revision. */
-async function watched(connection: Connection, inputs: KeyArgs, revision: string | undefined): Promise<number> {
+/**
+ * Watch a key for a transaction; return the milliseconds that it has left. Throws `Conflict` if it is not as it was before
+ * (undefined: there was none).
+ */
+async function watched(
+  connection: Connection,
+  inputs: KeyArgs,
+  before: plugin.Found<Key> | undefined,
+): Promise<number> {
   await connection.ask("WATCH", inputs.name);
-  if (revision) {
-    const [found] = await readAll(askingOf(connection), [inputs]);
-    if (found !== undefined && !(found instanceof Error) && found.revision !== revision) {
-      await connection.ask("UNWATCH");
-      throw new plugin.Conflict("somebody else has changed the key");
-    }
+  if (await isOther(connection, inputs, before)) {
+    await connection.ask("UNWATCH");
+    throw new plugin.Conflict(`somebody else has ${before === undefined ? "made" : "changed"} the key`);
   }
   return Number(await connection.ask("PTTL", inputs.name));
+}
+
+/** Return whether a key that exists is another one than it was. */
+async function isOther(
+  connection: Connection,
+  inputs: KeyArgs,
+  before: plugin.Found<Key> | undefined,
+): Promise<boolean> {
+  if (before === undefined) return (await connection.ask("EXISTS", inputs.name)) === 1;
+  if (!before.revision) return false;
+  const [found] = await readAll(askingOf(connection), [inputs]);
+  return found !== undefined && !(found instanceof Error) && found.revision !== before.revision;
 }
 
 function askingOf(connection: Connection): Asking {

@@ -52,7 +52,8 @@ export class Parameters extends ConfigOperations {
   private async set(inputs: ConfigArgs): Promise<plugin.Found<Config>> {
     const value = inputs.secret?.value ?? inputs.value ?? "";
     await this.server().ask(0, ["CONFIG", "SET", inputs.name, value]);
-    await this.server().save();
+    await this.server().save("parameters");
+    if (inputs.name === "requirepass") await this.server().save("users"); // it is the password of the user default
     const found = await this.read({ id: inputs.name, trace: "" }, inputs);
     if ((found.state.secret?.value ?? found.state.value) === value) return found;
     throw new plugin.Permanent(`the server has taken another value of ${inputs.name} than the one declared`);

@@ -120,8 +120,16 @@ export class Connection {
 function socketTo({ socket, host = "127.0.0.1", port = 6379, tls, authority }: Settings): Socket {
   if (socket !== undefined) return connect({ path: socket });
   if (tls !== true) return connect({ host, port });
-  const ca = authority === undefined ? {} : { ca: readFileSync(authority) };
-  return connectSecurely({ host, port, servername: host, ...ca });
+  try {
+    const ca = authority === undefined ? {} : { ca: readFileSync(authority) };
+    return connectSecurely({ host, port, servername: host, ...ca });
+  } catch (error) {
+    throw new plugin.Permanent(`cannot read the authority ${authority}: ${messageOf(error)}`);
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 /** Return a reply that is no error. The hash of a password is not told. */
@@ -155,14 +163,25 @@ export class Server {
     return await mine;
   }
 
-  /** Write users and parameters to the files of the server. What was changed stays so if that fails. */
-  async save(): Promise<void> {
+  /** Write users or parameters to the file of the server that has them. What was changed stays so if that fails. */
+  async save(what: "users" | "parameters"): Promise<void> {
     if (this.settings.save === false) return;
     try {
-      await this.ask(0, ["ACL", "SAVE"]).catch(() => this.ask(0, ["CONFIG", "REWRITE"]));
+      if (what === "parameters" || !(await this.savedUsers())) await this.ask(0, ["CONFIG", "REWRITE"]);
     } catch (error) {
-      const told = error instanceof Error ? error.message : String(error);
+      const told = messageOf(error);
       if (!told.includes("without a config file")) plugin.log("warning", `the server cannot save the change: ${told}`);
+    }
+  }
+
+  /** Write users to the ACL file; return false if the server has none, and keeps users in redis.conf. */
+  private async savedUsers(): Promise<boolean> {
+    try {
+      await this.ask(0, ["ACL", "SAVE"]);
+      return true;
+    } catch (error) {
+      if (messageOf(error).includes("not configured to use an ACL file")) return false;
+      throw error;
     }
   }
 

@@ -67,7 +67,7 @@ export class Users extends AclUserOperations {
   override async delete(found: plugin.Found<AclUser>): Promise<void> {
     if (found.id === "default") throw new plugin.Permanent("the user default cannot be removed; disable it");
     await this.server().ask(0, ["ACL", "DELUSER", found.id]);
-    await this.server().save();
+    await this.server().save("users");
   }
 
   /** Set everything by one command; `hashes`: those that the user has, if the declaration says nothing of passwords. */
@@ -80,7 +80,7 @@ export class Users extends AclUserOperations {
       ...[...passwords, ...keysOf(inputs.keys ?? new Set()), ...channelsOf(inputs.channels ?? new Set())],
       ...(inputs.rules ?? []),
     ]);
-    await this.server().save();
+    await this.server().save("users");
     const found = await this.read({ id: inputs.name, trace: "" }, inputs);
     if (found === undefined) throw new plugin.Temporary("somebody else has removed the user at once");
     return found;
