@@ -109,6 +109,8 @@ class RemoteRun:
         if record is None or record.unfinished or record.replaced in ("", record.id):
             return False
         left = await self.calls.read(record.replaced)
+        if left is not None and left.id != record.replaced:  # it is gone, and the provider has found the new one
+            left = None
         if left is not None:
             await self._announce()
             await self.calls.delete(left, dry_run=not self.apply)
@@ -127,11 +129,10 @@ class RemoteRun:
             return self._right(f"{self.what} is absent")
         await self._announce()
         await self.calls.delete(seen, dry_run=not self.apply)
+        self._removed(seen)
         if self.apply:
             await self._forget()
-        known = {name: value for name, value in seen.state.items() if name in self.kind.inputs}
-        changes = {name: {"old": self.kind.shown(name, value), "new": None} for name, value in known.items()}
-        return self._did(Effect(("remove",), self.what), changes, self._shown(known))
+        return False
 
     async def _present(self, record: RemoteRecord | None, seen: Present | None) -> bool:
         if seen is None:
@@ -196,6 +197,8 @@ class RemoteRun:
         if delete_first or not self.apply:
             await self._announce()
             await self.calls.delete(seen, dry_run=not self.apply)
+            if self.calls.cancelled:  # nothing is created in its place now
+                self._removed(seen)
             if self.apply:
                 await self._forget()
             await self._change(self.calls.create, effect, changes, before)
@@ -214,20 +217,22 @@ class RemoteRun:
         before: dict[str, Any],
         replaced: str = "",
     ) -> Present:
-        """Create or update the resource, remember it, and report that. With noop, only ask and report."""
+        """Create or update the resource, report that, and remember it. With noop, only ask and report.
+
+        The report comes first, because a run that was cancelled meanwhile ends when the change is remembered.
+        """
         await self._announce()
         try:
             made = await change(dry_run=not self.apply)
         except HalfMade as error:
+            self._did(effect, changes, before)
             await self._remember(Present(error.id, error.state, error.revision), unfinished=True, replaced=replaced)
-            self._did(effect, changes, before)
             raise error.failure from None
+        self._did(effect, changes, before)
         if made is None:
-            self._did(effect, changes, before)
             return NEW
         hidden = await proof(self.ctx, self.kind, self.calls.inputs)
         await self._remember(made, hidden=hidden, replaced=replaced)
-        self._did(effect, changes, before)
         await self._demand_done(made)
         self._send(made)
         return made
@@ -264,6 +269,12 @@ class RemoteRun:
         self.ctx.report.before = before
         self.ctx.report.did(effect, applied=self.apply)
         return False
+
+    def _removed(self, seen: Present) -> None:
+        """Report that the resource has been deleted."""
+        known = {name: value for name, value in seen.state.items() if name in self.kind.inputs}
+        changes = {name: {"old": self.kind.shown(name, value), "new": None} for name, value in known.items()}
+        self._did(Effect(("remove",), self.what), changes, self._shown(known))
 
     def _changes(self, seen: Present, found: Sequence[Difference]) -> dict[str, Any]:
         """Return the old and the new value of each argument that differs."""

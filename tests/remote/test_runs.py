@@ -168,6 +168,26 @@ async def test_a_replacement_that_is_half_done_deletes_the_former_one_when_it_is
     assert (run.record.id, run.record.replaced, run.record.unfinished) == ("partial", "", False)
 
 
+async def test_a_note_that_is_found_in_place_of_the_former_one_is_not_deleted(run, notes):
+    """The former note is gone, and the provider finds notes by their arguments: it has found the new one."""
+    await run()
+    notes.records["the note"] = run.record._replace(replaced="former")
+
+    def found_by_name(answer):
+        result = answer.results[0]
+        result.exists, result.id = True, "web"
+        result.state = run.record.state
+        return answer
+
+    notes.answers["Read"] = found_by_name
+    right = await run()
+
+    assert right is True
+    assert run.calls == ["Read", "remember", "Read"]
+    assert run.file("web").exists()
+    assert run.record.replaced == ""
+
+
 async def test_a_replacement_in_place_deletes_nothing(run):
     """The new one has the identifier of the former one."""
     await run()
@@ -459,6 +479,40 @@ async def test_a_plan_that_is_cancelled_ends(run, notes):
     await Slow(notes, "Create").cancelled(run(apply=False))
 
     assert run.report.comment == ""
+
+
+@pytest.mark.parametrize(
+    ("slow", "more", "comment"),
+    [
+        ("Create", {"name": "new"}, "replaced note new, because of another name"),
+        ("Create", {"name": "partial"}, "replaced note partial, because of another name"),
+        ("Update", {"lines": []}, "changed lines of note web"),
+        ("Delete", {"ensure": "absent"}, "removed note web"),
+    ],
+)
+async def test_a_change_that_is_done_when_the_run_is_cancelled_is_reported(run, notes, slow, more, comment):
+    """Else the history would lack it."""
+    await run()
+    await Slow(notes, slow).cancelled(run(**more))
+
+    assert run.report.comment == comment
+    assert run.report.changes
+
+
+async def test_a_replacement_that_is_cancelled_after_the_deletion_is_reported_as_a_removal(run, notes):
+    """Nothing is created in its place."""
+    await run()
+
+    def delete_first(answer):
+        answer.delete_first = True
+        return answer
+
+    notes.answers["Diff"] = delete_first
+    await Slow(notes, "Delete").cancelled(run(name="other"))
+
+    assert run.calls == ["Read", "Check", "Diff", "Delete", "remember"]
+    assert run.report.comment == "removed note other"
+    assert run.report.changes["owner"] == {"old": "me", "new": None}
 
 
 async def test_a_run_that_is_cancelled_twice_gives_up_its_call(run, notes):
