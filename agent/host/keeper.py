@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import marshal
 import os
 import resource
@@ -99,7 +100,10 @@ def _become(kept: Kept, stdin: int, report: int) -> NoReturn:
         os.umask(0o077)
         os.chdir("/")
         step = b"limits"
-        _limit(kept)
+        try:
+            _limit(kept)
+        except (ValueError, OverflowError) as error:  # what `setrlimit` raises above the hard limit
+            raise OSError(errno.EPERM, str(error)) from None
         step = b"user"
         if kept.account is not None:
             uid, gid, groups = kept.account
@@ -119,9 +123,20 @@ def _limit(kept: Kept) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = kept.files if most == resource.RLIM_INFINITY else min(kept.files, most)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it knows the secrets of its configuration
+    _forbid_core()
     if kept.memory:
         resource.setrlimit(resource.RLIMIT_AS, (kept.memory, kept.memory))
+
+
+def _forbid_core() -> None:
+    """Let the process leave no core, which would hold the secrets of its configuration.
+
+    A limit of 0 forbids only files. At 1 byte, the kernel also gives no core to the program that `core_pattern` names.
+    """
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    except ValueError:  # an agent without this right has the limit 0
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _wait(pid: int, lifeline: int, stdin: int, patience: float) -> None:

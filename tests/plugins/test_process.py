@@ -351,18 +351,22 @@ async def test_a_plugin_whose_keeper_is_killed_ends(plugin, below):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
 async def test_a_plugin_has_a_user_of_its_own_by_default(log, below):
-    """Two plugins cannot touch each other, nor anything of other users; a limit of files holds as well."""
+    """Two plugins cannot touch each other, nor anything of other users; its limits hold as well.
+
+    The kernel takes a limit of 1 byte as the wish for no core at all, also where a program collects them.
+    """
     told = []
+    core = "sed -n 's/^Max core file size *//p' /proc/self/limits"
     for name in ("notes", "memos"):
-        wanted = Launch(name, ["sh", "-c", "echo $(id -u) $(id -G) $(ulimit -n) $(ulimit -c)"], files=100)
+        wanted = Launch(name, ["sh", "-c", f"echo $(id -u) $(id -G) $(ulimit -n) $({core})"], files=100)
         with pytest.raises(Permanent, match="holdfast-plugin ready") as error:
             await launch(wanted, lambda *_: None, below)
         told.append(re.search(r"b'(.*)\\n'", str(error.value))[1].split())
 
-    assert {len(words) for words in told} == {4}
+    assert {len(words) for words in told} == {6}
     assert told[0][0] == told[0][1] != told[1][0]
     assert all(2_100_000_000 <= int(words[0]) < 2**31 for words in told)
-    assert {tuple(words[2:]) for words in told} == {("100", "0")}
+    assert {tuple(words[2:]) for words in told} == {("100", "1", "1", "bytes")}
 
 
 ATTACKING = """
@@ -409,6 +413,37 @@ async def test_a_program_that_others_could_have_written_is_not_started(tmp_path,
     for command in ([str(script)], [sys.executable, str(script)]):
         with pytest.raises(Permanent, match="anyone may write it; chmod o-w"):
             await started(command, below, log)
+
+
+LIMITED = """
+import asyncio, ctypes, os, resource, sys
+from pathlib import Path
+from holdfast.agent.plugins import process
+from holdfast.agent.plugins.launching import Launch
+from holdfast.resources.errors import Permanent
+if os.geteuid() == 0:
+    PR_CAPBSET_DROP, CAP_SYS_RESOURCE = 24, 24
+    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_SYS_RESOURCE, 0, 0, 0)
+resource.setrlimit(resource.RLIMIT_AS, (2**40, 2**40))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+for memory in (2**41, 2**80):
+    try:
+        asyncio.run(process.launch(Launch("notes", ["true"], sys.argv[2], memory=memory), print, Path(sys.argv[1])))
+    except Permanent as error:
+        print(error)
+"""
+
+
+async def test_a_limit_that_the_agent_may_not_set_is_named(below):
+    """As in a container with limits of its own; the start is not tried again and again."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    words = [sys.executable, "-c", LIMITED, str(below), ME]
+    agent = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE, env=environment)
+    async with asyncio.timeout(DEADLINE):
+        said, _ = await agent.communicate()
+
+    told = "plugin notes: cannot set its limits: `files` or `memory`: Operation not permitted"
+    assert said.decode().splitlines() == [told, told]
 
 
 LAUNCHING = """
