@@ -12,6 +12,7 @@ from holdfast.agent.plugins.client import Client, shake_hands
 from holdfast.agent.plugins.declared import DeclaredPlugin
 from holdfast.agent.plugins.launching import Launch
 from holdfast.agent.plugins.log_lines import Log
+from holdfast.agent.plugins.masking import redactor_of
 from holdfast.agent.plugins.messages import message
 from holdfast.agent.plugins.process import launch
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
@@ -72,6 +73,7 @@ async def connect(declared: DeclaredPlugin, log: Log, below: Path | None = None)
             settings.environment,
             (settings.memory or 0) << 20,
             settings.files,
+            redactor_of(declared.secrets),
         )
         ready: Ready = await launch(wanted, log, below)
     else:

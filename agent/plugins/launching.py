@@ -8,7 +8,7 @@ import pwd
 import stat
 import tempfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +39,8 @@ class Launch:
     """Greatest size of its address space, in bytes; 0: no limit."""
     files: int = 1024
     """Files that it may have open."""
+    mask: Callable[[str], str] = str
+    """Masks the secrets of its configuration in what it writes."""
 
 
 class PluginUser(NamedTuple):

@@ -75,7 +75,8 @@ class BoundedLog:
         if self._dropped:
             number, self._dropped = self._dropped, 0
             self._write("warning", {"message": f"{number} lines were dropped: it logs more than {PACE:g} in a second"})
-        self._write(level, self._mask({name: _cut(value) for name, value in list(said.items())[:FIELDS]}))
+        masked = self._mask(dict(list(said.items())[:FIELDS]))  # first: a part of a secret is not recognised
+        self._write(level, {name: _cut(value) for name, value in masked.items()})
 
 
 def _cut(value: Any) -> Any:

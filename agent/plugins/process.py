@@ -99,7 +99,8 @@ class PluginProcess:
             how = await self.ended
             raise self._refusal() or Temporary(f"plugin {name}: it {how} before it listened")
         if line.strip() != READY.encode():
-            raise Permanent(f"plugin {name}: it wrote {line[:80]!r}, not {READY!r}: it is no plugin of holdfast")
+            said = self.launch.mask(line.decode(errors="backslashreplace")).encode()[:80]
+            raise Permanent(f"plugin {name}: it wrote {said!r}, not {READY!r}: it is no plugin of holdfast")
         await self._begun.wait()
         try:
             close_home(self._home, user)

@@ -226,7 +226,7 @@ class Supervisor:
         with suppress(HoldfastError):
             answer: Any = await ready.client.call("Health", message["HealthRequest"](), ANSWER)
             if not answer.serving:
-                told = self._mask(answer.message[:500])
+                told = self._mask(answer.message)[:500]
                 self._health.set(self.condition, f"plugin {self.name} says that it cannot work: {told}")
             elif self.trouble is None:
                 self._health.clear(self.condition)

@@ -23,6 +23,7 @@ from deadline import DEADLINE
 from holdfast.agent.plugins import log_lines, process
 from holdfast.agent.plugins.client import Client, shake_hands
 from holdfast.agent.plugins.launching import Launch
+from holdfast.agent.plugins.masking import redactor_of
 from holdfast.agent.plugins.messages import message
 from holdfast.agent.plugins.process import PluginProcess, launch
 from holdfast.agent.plugins.schema import Schema
@@ -413,6 +414,15 @@ async def test_a_program_that_others_could_have_written_is_not_started(tmp_path,
     for command in ([str(script)], [sys.executable, str(script)]):
         with pytest.raises(Permanent, match="anyone may write it; chmod o-w"):
             await started(command, below, log)
+
+
+async def test_a_secret_in_what_is_no_greeting_is_masked(log, below):
+    """Also where the text is cut."""
+    words = ["sh", "-c", f"echo {'x' * 73}correct-horse-battery"]
+    with pytest.raises(Permanent) as error:
+        await started(words, below, log, mask=redactor_of(["correct-horse-battery"]))
+
+    assert "xxx*******', not" in str(error.value)
 
 
 LIMITED = """

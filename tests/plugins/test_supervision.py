@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import os
 import pwd
 import signal
@@ -22,6 +23,7 @@ from holdfast.agent.health import Health
 from holdfast.agent.model.package import to_json
 from holdfast.agent.plugins import supervisor
 from holdfast.agent.plugins.declared import DeclaredPlugin, PluginLoader
+from holdfast.agent.plugins.masking import redactor_of
 from holdfast.agent.plugins.messages import message
 from holdfast.agent.plugins.payloads import Payloads
 from holdfast.agent.plugins.plugin_settings import PluginSettings
@@ -516,6 +518,37 @@ def test_a_flood_of_lines_is_counted(monkeypatch):
 
     assert said[BURST] == ("warning", "300 lines were dropped: it logs more than 20 in a second")
     assert len(said[-1][1]) == 4000
+
+
+def test_a_secret_where_a_line_is_cut_is_masked():
+    """A part of it would not be recognised."""
+    from holdfast.agent.plugins.log_lines import VALUE, BoundedLog
+
+    said = []
+    log = BoundedLog(lambda _, fields: said.append(fields), redactor_of(["correct horse battery"]))
+    text = "x" * (VALUE - 7) + "correct horse battery"
+    log("info", {"message": text, "list": [text]})
+
+    assert "corr" not in json.dumps(said)
+    assert len(said[0]["message"]) == VALUE
+
+
+async def test_a_secret_where_a_message_is_cut_is_masked(bench, monkeypatch):
+    """In the words of a plugin that cannot work."""
+    monkeypatch.setattr(supervisor, "PROBE", 0.02)
+    plugin = await bench.use()
+    monkeypatch.setattr(plugin.supervisor, "_mask", redactor_of(["correct horse battery"]))
+    await create(plugin, "web")
+    answer = message["HealthResponse"](message="x" * 493 + "correct horse battery")
+
+    async def call(*_: object) -> object:
+        return answer
+
+    monkeypatch.setattr(plugin.supervisor.ready.client, "call", call)
+    await bench.becomes(lambda: "says that it cannot work" in bench.told)
+    monkeypatch.undo()
+
+    assert bench.told.endswith("xxx*******")
 
 
 async def test_a_plugin_that_says_that_it_cannot_work_is_a_condition_of_health(bench, monkeypatch):
