@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple, Protocol
 
+CHECKED = 4096
+"""Most inputs of one plugin of which it is remembered that the plugin has accepted them."""
+
 
 class RemoteRecord(NamedTuple):
     """What the agent remembers about one remote resource, across restarts."""
@@ -25,12 +28,32 @@ class RemoteRecord(NamedTuple):
     """Salted hash of the write-only arguments that were sent last; empty if none were."""
 
 
+class CheckedInputs:
+    """The inputs that a plugin has accepted, each with what the plugin has made of them."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, bytes], bytes] = {}
+
+    def get(self, token: str, given: bytes) -> bytes | None:
+        """Return what was made of inputs of a kind; None if that is not known."""
+        return self._made.get((token, given))
+
+    def put(self, token: str, given: bytes, made: bytes) -> None:
+        """Remember that. If much is remembered, everything else is forgotten."""
+        if len(self._made) >= CHECKED:
+            self._made.clear()
+        self._made[token, given] = made
+
+
 class Plugin(Protocol):
     """One plugin. It is started when it is first needed.
 
     Requests and responses are messages of the protocol (`agent/plugins/provider.proto`). A method raises `Temporary` if
     the plugin ends, cannot be started now or does not answer in time, and `Permanent` if it cannot be used at all.
     """
+
+    checked: CheckedInputs
+    """What it has accepted; anew whenever it is declared in another way, because its answers may then be others."""
 
     async def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
         """Return the response to a request. `timeout` is in seconds."""

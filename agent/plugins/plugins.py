@@ -21,7 +21,7 @@ from holdfast.agent.plugins.reading import Reads
 from holdfast.agent.plugins.supervisor import Supervisor
 from holdfast.agent.plugins.watching import EventStream
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
-from holdfast.resources.plugin import RemoteRecord
+from holdfast.resources.plugin import CheckedInputs, RemoteRecord
 
 if TYPE_CHECKING:
     from holdfast.agent.plugins.connecting import Ready
@@ -76,6 +76,7 @@ class UsedPlugin:
         self.declared = declared
         self._redactor = redactor_of(declared.secrets)
         self._room = asyncio.Semaphore(declared.settings.calls)
+        self.checked = CheckedInputs()
         self.supervisor = Supervisor(declared.name, self._start, self._end, self._health, self._redactor)
 
     async def use(self, declared: DeclaredPlugin) -> None:

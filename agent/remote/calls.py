@@ -75,12 +75,12 @@ class RemoteCalls:
 
     async def check(self) -> dict[str, Any]:
         """Return the inputs as the provider completes them. Raises `WrongArguments` for those that it refuses."""
-        given = self.packed()
-        if (made := self.kind.checked.get(given)) is None:
+        given, checked = self.packed(), self.plugin.checked
+        if (made := checked.get(self.kind.token, given)) is None:
             answer = await self._call("Check", "CheckRequest", inputs=given)
             made = answer.inputs
             self._inputs(made)
-            self.kind.accepted(given, made)
+            checked.put(self.kind.token, given, made)
         self.inputs = self._inputs(made)
         return dict(self.inputs)
 

@@ -32,8 +32,8 @@ IDENTIFIER = "id"
 """Key by which every remote resource sends its identifier."""
 UNDONE = re.compile(r"undo [^\[]+\[(.*)\](?: \(.*\))?", re.DOTALL)
 """ID of the state that undoes another one (`engine/execute/reversals`)."""
-CHECKED = 4096
-"""Most inputs of which it is remembered that the provider has accepted them."""
+PROVED = 4096
+"""Most write-only inputs whose hash is known."""
 
 
 class RemoteKind:
@@ -46,8 +46,6 @@ class RemoteKind:
         self.inputs: dict[str, Field] = {each.name: each for each in inputs(model.fields)}
         self.ids: dict[str, str] = {}
         """Name of a declaration -> id of its resource, as it was last seen."""
-        self.checked: dict[bytes, bytes] = {}
-        """Inputs -> the inputs that the provider has made of them."""
         self.proved: dict[bytes, str] = {}
         """Write-only inputs -> the salted hash that is known to be theirs."""
 
@@ -125,12 +123,6 @@ class RemoteKind:
         """Return the value of a field as a state file has it, with secrets masked."""
         field = next(each for each in self.model.fields if each.name == name)
         return MASK if field.secret or field.write_only else Shown(self.schema).value(field.type, value)
-
-    def accepted(self, given: bytes, made: bytes) -> None:
-        """Remember that the provider has accepted inputs, and what it has made of them."""
-        if len(self.checked) >= CHECKED:
-            self.checked.clear()
-        self.checked[given] = made
 
     def key(self, identity: str) -> str:
         """Return the name by which the agent remembers the resource of a state: its ID.

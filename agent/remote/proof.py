@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.agent.remote.kind import CHECKED, RemoteKind
+from holdfast.agent.remote.kind import PROVED, RemoteKind
 from holdfast.resources.context import Context
 
 COST = 1 << 11
@@ -51,7 +51,7 @@ _KEY = secrets.token_bytes(32)
 
 
 def _keep(kind: RemoteKind, data: bytes, known: str) -> None:
-    if len(kind.proved) >= CHECKED:
+    if len(kind.proved) >= PROVED:
         kind.proved.clear()
     kind.proved[_short(data)] = known
 

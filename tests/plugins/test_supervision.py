@@ -29,6 +29,8 @@ from holdfast.agent.plugins.payloads import Payloads
 from holdfast.agent.plugins.plugin_settings import PluginSettings
 from holdfast.agent.plugins.plugins import Plugins, UsedPlugin
 from holdfast.agent.plugins.schema import Schema
+from holdfast.agent.remote.calls import RemoteCalls
+from holdfast.agent.remote.kind import RemoteKind
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.plugin import RemoteRecord
 from holdfast.resources.secrets import MASK
@@ -121,6 +123,21 @@ async def create(plugin: UsedPlugin, name: str, timeout: float | None = None) ->
     inputs = PAYLOADS.pack_inputs(NOTE, {"name": name, "owner": "me"})
     request = message["CreateRequest"](subject=message["Subject"](token=TOKEN), inputs=inputs)
     return await plugin.call("Create", request, timeout)
+
+
+async def test_a_plugin_that_is_declared_in_another_way_is_asked_again_to_check_inputs(bench):
+    """What it makes of them may depend on its environment and its configuration."""
+    kind = RemoteKind(Schema(NOTES), NOTE)
+
+    async def asked(**more: Any) -> int:
+        calls = RemoteCalls(kind, await bench.use(**more), "web", {"name": "web", "owner": "me"})
+        await calls.check()
+        return int(bench.plugins.counts.calls["notes", "Check"])
+
+    changed = {"environment": {"PYTHONPATH": os.pathsep.join(sys.path), "LANG": "C"}}
+    counts = [await asked(), await asked(), await asked(**changed), await asked(**changed)]
+
+    assert counts == [1, 1, 2, 2]
 
 
 async def test_a_plugin_is_started_when_it_is_needed_and_ended_when_it_is_not(bench, monkeypatch):

@@ -18,7 +18,7 @@ from holdfast.agent.plugins.servicer import Servicer
 from holdfast.agent.plugins.stub import Found, Key, Operations
 from holdfast.agent.remote.classes import declare
 from holdfast.agent.remote.resource import RemoteResource
-from holdfast.resources.plugin import RemoteRecord
+from holdfast.resources.plugin import CheckedInputs, RemoteRecord
 from notes_package import HOME, SCHEMA
 
 EC2 = Path(__file__).parent.parent / "idl/ec2"
@@ -35,6 +35,7 @@ class LocalPlugin:
         self.records: dict[str, RemoteRecord] = {}
         self.answers: dict[str, Callable[[Any], Any]] = {}
         """Method -> what makes another answer of its answer."""
+        self.checked = CheckedInputs()
         self.events: asyncio.Queue[str] = asyncio.Queue()
 
     async def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
