@@ -192,6 +192,22 @@ async def test_references_get_the_identifiers_of_what_they_name(note, tmp_path):
     assert len(things) == 3
 
 
+async def test_what_refers_to_a_resource_is_checked_after_its_repair(note, tmp_path):
+    """A database that was dropped takes its tables with it, whose events may be lost; its identifier is the same."""
+    things: dict[str, Any] = {}
+    cloud_kinds()
+    agent = Agent(tmp_path, cloud_plugin(things, named=True))
+    async with agent.running(CLOUD) as engine:
+        made = [*things]
+        things.clear()
+        engine.trigger("aws-ec2.vpc[main]")
+        await engine.settle()
+        again = [*things]
+
+    assert made == ["vpc-main", "securitygroup-other", "securitygroup-web"]
+    assert again == made
+
+
 async def test_a_reference_is_unknown_in_a_plan_until_its_resource_exists(note, tmp_path):
     """The plan says for what it waits."""
     cloud_kinds()

@@ -78,8 +78,11 @@ class NotesPlugin(LocalPlugin):
         super().__init__(Servicer(SCHEMA, [self.notes, module.Counting(self.notes)], self.notes.configure))
 
 
-def cloud_plugin(things: dict[str, dict[str, Any]]) -> LocalPlugin:
-    """Return the plugin of the example tests/idl/ec2, whose cloud is a mapping: identifier -> values."""
+def cloud_plugin(things: dict[str, dict[str, Any]], *, named: bool = False) -> LocalPlugin:
+    """Return the plugin of the example tests/idl/ec2, whose cloud is a mapping: identifier -> values.
+
+    With `named`, identifiers are names, and not numbers that are used once.
+    """
     sys.path.insert(0, str(EC2 / "provider"))
     try:
         groups = importlib.import_module("ec2.security_group_stub")
@@ -94,7 +97,7 @@ def cloud_plugin(things: dict[str, dict[str, Any]]) -> LocalPlugin:
             return Found(key.id, self.struct(**things[key.id])) if key.id in things else None
 
         async def create(self, inputs: Any) -> Found[Any]:
-            id_ = f"{self.struct.__name__.lower()}-{next(numbers)}"
+            id_ = f"{self.struct.__name__.lower()}-{inputs.name if named else next(numbers)}"
             out = {"vpc_id": id_} if self.struct is networks.Vpc else {"group_id": id_}
             things[id_] = {**vars(inputs), **out}
             return Found(id_, self.struct(**things[id_]))

@@ -22,7 +22,8 @@ from holdfast.agent.engine.schedule.passes import Passes
 from holdfast.agent.engine.schedule.scheduler import Scheduler
 from holdfast.agent.engine.schedule.timers import Timers
 from holdfast.resources.dependencies import BY_NUMBER
-from holdfast.resources.traits import Reactive
+from holdfast.resources.traits import Reactive, Referring
+from holdfast.states.requisite_kinds import RECV
 
 
 class Outcomes:
@@ -143,7 +144,7 @@ class Outcomes:
         if repaired or (recovered and not outcome.listener):
             self._mark_all((each for each in below if self._may_succeed(each, vertex)), "recovery", vertex)
         if repaired and self._policy.daemon and vertex.run.applying:
-            self._mark_all(_users_by_number(vertex), "refresh", vertex)
+            self._mark_all(_referrers(vertex), "refresh", vertex)
 
     def _mark_all(self, vertices: Iterable[Vertex], cause: Cause, by: Vertex) -> None:
         for each in vertices:
@@ -244,9 +245,14 @@ def _still_due(vertex: Vertex, outcome: Outcome) -> bool:
     return outcome.result is False or (postponed and isinstance(vertex.resource, Reactive))
 
 
-def _users_by_number(vertex: Vertex) -> Iterator[Vertex]:
-    """Yield vertices downstream that refer to this one by number, as a file to a user who was created again."""
+def _referrers(vertex: Vertex) -> Iterator[Vertex]:
+    """Yield vertices downstream that refer to this one by number or identifier: its repair may have made it anew.
+
+    So a file refers to a user who was created again, and a table to its database, even if the identifier is the same.
+    """
     offered = {uid for uid in kinds.offers(vertex.resource) if uid[0] in BY_NUMBER}
-    for below in vertex.links.downstream if offered else ():
-        if any((each.type, each.value) in offered for each in kinds.dependencies(below.resource)):
+    referred = isinstance(vertex.resource, Referring)
+    for below in vertex.links.downstream if offered or referred else ():
+        by_identifier = isinstance(below.resource, Referring) and vertex in below.links.requisites.get(RECV, ())
+        if by_identifier or any((each.type, each.value) in offered for each in kinds.dependencies(below.resource)):
             yield below
