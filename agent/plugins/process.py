@@ -40,8 +40,11 @@ from holdfast.resources.errors import Permanent, Temporary
 
 START = 10.0
 """Seconds within which a plugin has to listen."""
-GRACE = 5.0
-"""Seconds that a plugin has to end by itself: more than it gives its calls (`server.GRACE`)."""
+GRACE = 3.5
+"""Seconds that a plugin has to end by itself: more than it gives its calls (`server.GRACE`).
+
+At the end of the agent, they follow those of its runs, and both fit in `TimeoutStopSec` of the agent's unit.
+"""
 KEEPER = program(processes, keeper, start="module.keep(*map(int, sys.argv[1:]))")
 STEPS = {
     "user": NO_USER,

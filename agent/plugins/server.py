@@ -37,7 +37,7 @@ from holdfast.agent.plugins.servicer import Servicer
 from holdfast.agent.plugins.stub import Configure, Function, Operations
 from holdfast.resources.errors import HoldfastError
 
-GRACE = 3.0
+GRACE = 2.0
 """Seconds that calls have to end when the process is to end: less than the process has (`process.GRACE`)."""
 
 

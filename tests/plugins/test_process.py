@@ -20,7 +20,8 @@ import pytest
 from tests.plugins.conftest import Caller
 
 from deadline import DEADLINE
-from holdfast.agent.plugins import log_lines, process
+from holdfast.agent.engine.model.options import EngineOptions
+from holdfast.agent.plugins import connecting, log_lines, process, server
 from holdfast.agent.plugins.client import Client, shake_hands
 from holdfast.agent.plugins.launching import Launch
 from holdfast.agent.plugins.masking import redactor_of
@@ -296,6 +297,15 @@ async def test_what_ignores_its_end_is_killed_with_all_that_it_has_started(log, 
 
     await end_of(pids)
     assert [*below.iterdir()] == []
+
+
+def test_an_agent_that_ends_has_time_for_its_runs_and_then_for_a_plugin_that_does_not_end():
+    """Else systemd would kill the agent, before its records are closed."""
+    unit = (Path(__file__).parents[2] / "systemd/holdfast.service").read_text()
+    runs = EngineOptions().stop_timeout + 1
+
+    assert runs + connecting.CANCEL + process.GRACE < int(re.search(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)[1])
+    assert server.GRACE < process.GRACE * 0.8
 
 
 async def test_a_plugin_that_crashes_takes_all_that_it_has_started_with_it(log, below):

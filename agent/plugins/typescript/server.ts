@@ -21,7 +21,7 @@ const SECRET_VARIABLE = "HOLDFAST_PLUGIN_SECRET";
 /** Greatest size of a message, in bytes. */
 const LARGEST = 64 * 1024 * 1024;
 /** Milliseconds that calls have to end when the process is to end. */
-const GRACE = 3000;
+const GRACE = 2000;
 
 /** Serve as a plugin until the agent ends the process. `configure` receives the configuration of agent.yaml. */
 export function serve(source: PackageText, parts: readonly Part[], configure?: Configure): void {
