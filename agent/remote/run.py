@@ -105,8 +105,10 @@ class RemoteRun:
         await self._keep(None)
 
     async def _clear(self, record: RemoteRecord | None) -> bool:
-        """Delete what a replacement has left, once the new resource is finished; return whether there was such."""
-        if record is None or record.unfinished or record.replaced in ("", record.id):
+        """Delete what a replacement has left, once the new one is finished or unwanted; return whether it existed."""
+        if record is None or record.replaced in ("", record.id):
+            return False
+        if record.unfinished and self.ensure == "present":
             return False
         left = await self.calls.read(record.replaced)
         if left is not None and left.id != record.replaced:  # it is gone, and the provider has found the new one
@@ -135,9 +137,10 @@ class RemoteRun:
         return False
 
     async def _present(self, record: RemoteRecord | None, seen: Present | None) -> bool:
+        replaced = record.replaced if record and record.unfinished else ""
         if seen is None:
             await self.calls.check()
-            return await self._create()
+            return await self._create(replaced)
         unfinished = record is not None and record.unfinished
         hidden = await self._differing(record, seen)
         if not self._differences(seen, hidden) and not unfinished:
@@ -148,7 +151,7 @@ class RemoteRun:
             return await self._as_declared(record, seen)
         if any(each.replaces for each in found):
             return await self._replace(seen, found, delete_first=delete_first)
-        return await self._update(seen, found, record.replaced if record and record.unfinished else "")
+        return await self._update(seen, found, replaced)
 
     def _differences(self, seen: Present, hidden: Sequence[str] = ()) -> list[Difference]:
         return differences(self.kind.model, seen.state, self.calls.inputs, (), hidden)
@@ -171,12 +174,12 @@ class RemoteRun:
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
-    async def _create(self) -> bool:
+    async def _create(self, replaced: str) -> bool:
         changes = {
             name: {"old": None, "new": self.kind.shown(name, value)} for name, value in self.calls.inputs.items()
         }
         effect = Effect(("create",), self.what)
-        await self._change(self.calls.create, effect, changes, {})
+        await self._change(self.calls.create, effect, changes, {}, replaced)
         return False
 
     async def _update(self, seen: Present, found: Sequence[Difference], replaced: str) -> bool:

@@ -168,6 +168,23 @@ async def test_a_replacement_that_is_half_done_deletes_the_former_one_when_it_is
     assert (run.record.id, run.record.replaced, run.record.unfinished) == ("partial", "", False)
 
 
+@pytest.mark.parametrize(
+    ("more", "left"),
+    [({"ensure": "absent"}, set()), ({"name": "third"}, {"third"})],
+)
+async def test_the_former_note_does_not_stay_if_the_half_made_one_is_unwanted_or_lost(run, more, left):
+    """It is deleted although the replacement is never finished, or is made anew."""
+    await run()
+    with pytest.raises(Temporary):
+        await run(name="partial")
+    if "name" in more:
+        run.file("partial").unlink()
+    await run(**{"name": "partial", **more})
+
+    assert {each.name for each in (run.directory / "notes").iterdir()} == left
+    assert run.record is None or (run.record.id, run.record.replaced) == ("third", "")
+
+
 async def test_a_note_that_is_found_in_place_of_the_former_one_is_not_deleted(run, notes):
     """The former note is gone, and the provider finds notes by their arguments: it has found the new one."""
     await run()
