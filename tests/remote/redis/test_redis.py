@@ -167,6 +167,29 @@ async def test_events_that_somebody_has_switched_off_are_switched_on_again(provi
     assert set("KAE") <= set(redis.ask("CONFIG", "GET", "notify-keyspace-events").split()[1])
 
 
+async def test_a_provider_that_may_not_switch_events_on_reads_all_keys_again_and_again(provider, redis, log):
+    """The parameter is left alone. Once somebody else has set it, changes are reported at once.
+
+    The look comes every five seconds.
+    """
+    await provider.configure(socket=str(redis.socket), events=False)
+    await provider.settled("redis.key", name="k", text="a")
+    events = await armed(provider)
+    first, second = [await asyncio.wait_for(anext(events), DEADLINE) for _ in range(2)]
+    untouched = redis.ask("CONFIG", "GET", "notify-keyspace-events").split()
+    redis.ask("CONFIG", "SET", "notify-keyspace-events", "KA")
+    redis.ask("SET", "k", "x")
+    async with asyncio.timeout(DEADLINE):
+        while not (event := await anext(events)).id:
+            assert event.relist  # the last look before
+
+    assert first.relist
+    assert second.relist
+    assert untouched == ["notify-keyspace-events"]
+    assert event.id == "0:k"
+    assert [level for level, said in log if "lacks KA" in repr(said)] == ["warning"]
+
+
 USER = {"name": "app", "rules": ["+@read", "+config|get", "-get"], "keys": {"~app:*", "%R~all:*"}, "channels": {"&n:*"}}
 USER = {name: sorted(value) if isinstance(value, set) else value for name, value in USER.items()}
 
@@ -410,6 +433,17 @@ async def test_a_provider_that_is_killed_while_it_creates_a_key_leaves_all_or_no
     redis.ask("CLIENT", "UNPAUSE")
 
     assert redis.ask("LRANGE", "k", "0", "-1").split() in ([], ["a", "b"])
+
+
+async def test_calls_that_find_a_lost_connection_open_one_together(provider, redis):
+    """Others would stay open and unused."""
+    await provider.read("redis.key", name="k", text="a")
+    redis.ask("CLIENT", "KILL", "TYPE", "normal")
+    for _ in range(2):  # the first may come before the provider has noticed
+        await asyncio.gather(*(provider.read("redis.key", raw=True, name="k", text="a") for _ in range(10)))
+    await provider.read("redis.key", name="k", text="a")
+
+    assert redis.ask("CLIENT", "LIST").count("name=holdfast ") == 1
 
 
 async def test_a_server_that_hangs_is_an_error_for_now(provider, redis):

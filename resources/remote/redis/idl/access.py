@@ -26,5 +26,8 @@ class Access(idl.Config):
     """User of the server (ACL) as which the provider logs in, if there is a password."""
     password: str = idl.field(optional=True, secret=True, shortest=1)
     """Password of that user."""
+    events: bool = True
+    """The provider adds `KA` to the parameter `notify-keyspace-events` where it is missing, so that the server reports
+    changes of keys. False: the parameter is left alone; without `KA` all keys are read every five seconds."""
     save: bool = True
     """Changes of users and parameters are written to the files of the server, so that its next start has them."""

@@ -22,6 +22,11 @@ export interface Access {
   readonly user?: string | undefined;
   /** Password of that user. */
   readonly password?: $.Secret<string> | undefined;
+  /**
+   * The provider adds `KA` to the parameter `notify-keyspace-events` where it is missing, so that the server
+   * reports changes of keys. False: the parameter is left alone; without `KA` all keys are read every five seconds.
+   */
+  readonly events?: boolean | undefined;
   /** Changes of users and parameters are written to the files of the server, so that its next start has them. */
   readonly save?: boolean | undefined;
 }

@@ -89,8 +89,8 @@ export class Keys extends KeyOperations {
 }
 
 /**
- * Watch a key for a transaction; return the milliseconds that it has left. Throws `Conflict` if it is not as it was before
- * (undefined: there was none).
+ * Watch a key for a transaction; return the milliseconds that it has left. Throws `Conflict` if it is not as it was
+ * before (undefined: there was none).
  */
 async function watched(
   connection: Connection,

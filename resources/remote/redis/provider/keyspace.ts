@@ -1,8 +1,8 @@
 /**
  * Changes of keys, as the server reports them (keyspace notifications).
  *
- * The server reports no flush of a database that way; it does so as an invalidation of caches. A connection that is lost
- * is made again, and all keys are read then.
+ * The server reports no flush of a database that way; it does so as an invalidation of caches. A connection that is
+ * lost is made again, and all keys are read then.
  */
 
 import * as plugin from "./holdfast-runtime/plugin.js";
@@ -13,8 +13,12 @@ const CHANNEL = /^__keyspace@(\d+)__:(.*)$/s;
 const PARAMETER = "notify-keyspace-events";
 /** Kinds of events that `A` stands for. */
 const ALL = "g$lshzxetd";
-/** Milliseconds between two looks whether the server still reports events. */
+/** Milliseconds between two looks whether the server reports events. While it does not, all keys are read each time. */
 const LOOK = 5000;
+const CHANGED = `${PARAMETER} was changed, so that changes of keys were not reported; it is set again`;
+const UNREPORTED =
+  `${PARAMETER} lacks KA, so that changes of keys are not reported, and \`events\` is false: ` +
+  `all keys are read every ${LOOK / 1000} seconds`;
 /** Milliseconds before the first try to connect again, and most of them. */
 const [FIRST, LAST] = [50, 5000];
 /** Events that wait for the agent; if there are more, all keys are read. */
@@ -90,7 +94,7 @@ export class KeyspaceWatch {
     connection.onPush = (items): void => this.receive(items);
     connection.onClose = (): void => this.wake();
     try {
-      await reporting(connection);
+      if (!(await this.reporting(connection)) && !this.mayChange) plugin.log("warning", UNREPORTED);
       await connection.ask("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "holdfast: only what is flushed");
       await connection.ask("PSUBSCRIBE", "__keyspace@*__:*");
     } catch (error) {
@@ -109,26 +113,30 @@ export class KeyspaceWatch {
     if (this.missed || this.changed.size > 0) this.wake();
   }
 
-  /** See that the server still answers and reports; if somebody has told it not to, events may have been missed. */
+  /** See that the server still answers and reports; if it does not report, events may have been missed. */
   private async look(connection: Connection): Promise<void> {
     if (connection.closed) return;
     try {
-      if (!(await reporting(connection))) return;
-      plugin.log("warning", `${PARAMETER} was changed, so that changes of keys were not reported; it is set again`);
+      if (await this.reporting(connection)) return;
+      if (this.mayChange) plugin.log("warning", CHANGED);
       this.missed = true;
       this.wake();
     } catch (error) {
       connection.close(error as Error);
     }
   }
-}
 
-/** Make the server report all changes of keys; return whether it did not before. */
-async function reporting(connection: Connection): Promise<boolean> {
-  const found = (await connection.ask("CONFIG", "GET", PARAMETER)) as ReadonlyMap<string, Reply>;
-  const flags = String(found.get(PARAMETER) ?? "");
-  const all = flags.includes("A") || [...ALL].every((each) => flags.includes(each));
-  if (all && flags.includes("K")) return false;
-  await connection.ask("CONFIG", "SET", PARAMETER, [...new Set(`${flags}KA`)].join(""));
-  return true;
+  /** Return whether the server reports all changes of keys. If it does not, make it do so where that is allowed. */
+  private async reporting(connection: Connection): Promise<boolean> {
+    const found = (await connection.ask("CONFIG", "GET", PARAMETER)) as ReadonlyMap<string, Reply>;
+    const flags = String(found.get(PARAMETER) ?? "");
+    const all = flags.includes("A") || [...ALL].every((each) => flags.includes(each));
+    if (all && flags.includes("K")) return true;
+    if (this.mayChange) await connection.ask("CONFIG", "SET", PARAMETER, [...new Set(`${flags}KA`)].join(""));
+    return false;
+  }
+
+  private get mayChange(): boolean {
+    return this.server.settings.events !== false;
+  }
 }

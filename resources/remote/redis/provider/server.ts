@@ -186,8 +186,11 @@ export class Server {
   }
 
   private async connection(known: Map<number, Promise<Connection>>, database: number): Promise<Connection> {
-    const found = await known.get(database)?.catch(() => undefined);
+    const before = known.get(database);
+    const found = await before?.catch(() => undefined);
     if (found !== undefined && !found.closed) return found;
+    const meanwhile = known.get(database);
+    if (meanwhile !== undefined && meanwhile !== before) return await meanwhile; // another call has opened it
     const made = Connection.open(this.settings, database);
     known.set(database, made);
     return await made;
