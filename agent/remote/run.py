@@ -65,8 +65,11 @@ class RemoteRun:
         if self.kind.from_environment and self.ensure == "present":
             await self.calls.check()
         record = await self.remembered()
+        seen = await self.read(record)
+        if record and record.replaced and self.ensure == "present" and (seen is None or self._replaces(seen)):
+            record, seen = await self._returned(record, seen)
+        self._seen = seen
         cleared = await self._clear(record)
-        self._seen = seen = await self.read(record)
         right = await (self._absent(record, seen) if self.ensure == "absent" else self._present(record, seen))
         if self.apply and record and record.unfinished:
             await self._clear(await self.remembered())
@@ -87,12 +90,33 @@ class RemoteRun:
         self.kind.ids[self.key] = seen.id if seen else ""
         return seen
 
+    async def _returned(self, record: RemoteRecord, new: Present | None) -> tuple[RemoteRecord, Present | None]:
+        """Return what is remembered and what exists; after a replacement that was taken back, the former resource.
+
+        Otherwise `_clear` would delete the resource that the state declares, and a new one would be made.
+        """
+        former = await self.calls.read(record.replaced)
+        if former is None or former.id != record.replaced or self._replaces(former):
+            return record, new
+        record = self._record(former, replaced=record.id)
+        self.kind.ids[self.key] = former.id
+        if self.apply:
+            await self._keep(record)
+            self._stored = record
+        return record, former
+
+    def _replaces(self, seen: Present) -> bool:
+        return any(each.replaces for each in self._differences(seen))
+
+    def _record(self, seen: Present, **more: Any) -> RemoteRecord:
+        """Return what is remembered about a resource."""
+        state = self.kind.payloads.pack_state(self.kind.model, without_secrets(seen.state)) if seen.state else b""
+        return RemoteRecord(seen.id, state, self.kind.remote.version, seen.revision, **more)
+
     async def _remember(self, seen: Present, **more: Any) -> None:
         """Remember a resource. It is durable on return."""
-        state = self.kind.payloads.pack_state(self.kind.model, without_secrets(seen.state)) if seen.state else b""
-        record = RemoteRecord(seen.id, state, self.kind.remote.version, seen.revision, **more)
         self.kind.ids[self.key] = seen.id
-        await self._keep(record)
+        await self._keep(self._record(seen, **more))
 
     async def _keep(self, record: RemoteRecord | None) -> None:
         """Write down what a change has led to, and then end the run if it was cancelled meanwhile."""

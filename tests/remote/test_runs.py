@@ -58,6 +58,12 @@ def run(note: Any, notes: NotesPlugin, tmp_path: Path) -> Runner:
     return Runner(note, notes, tmp_path)
 
 
+def busy(answer: Any) -> Any:
+    """Return a failure for now in place of an answer. The provider has done what it was asked."""
+    answer.failure.code, answer.failure.message = "retry", "busy"
+    return answer
+
+
 async def test_a_note_is_created_and_the_next_check_is_one_call(run):
     """The first run creates it and remembers it; the second one only reads, and writes nothing."""
     first = await run()
@@ -134,12 +140,7 @@ async def test_a_replacement_deletes_first_if_the_schema_says_so(run, notes):
 async def test_what_an_interrupted_replacement_has_left_is_deleted_by_the_next_run(run, notes):
     """The deletion failed after the new one was made and remembered."""
     await run()
-
-    def failing(answer):
-        answer.failure.code, answer.failure.message = "retry", "busy"
-        return answer
-
-    notes.answers["Delete"] = failing
+    notes.answers["Delete"] = busy
     with pytest.raises(Temporary, match="busy"):
         await run(name="other")
     left = run.record
@@ -152,6 +153,26 @@ async def test_what_an_interrupted_replacement_has_left_is_deleted_by_the_next_r
     assert run.report.comment == "removed the former note other"
     assert not run.file("web").exists()
     assert run.record.replaced == ""
+
+
+@pytest.mark.parametrize("made", ["other", "partial"])
+async def test_a_replacement_that_is_taken_back_keeps_the_former_note(run, notes, made):
+    """It could not be deleted yet, or the new one was not finished; then the state names it again."""
+    await run(name="delete-waits")
+    before = run.file("delete-waits").stat().st_ino
+    with pytest.raises(Temporary):
+        await run(name=made)
+    left = run.record
+    planned = await run(name="delete-waits", apply=False)
+    again = await run(name="delete-waits")
+    removed = run.report.comment
+
+    assert (left.id, left.replaced, planned, again) == (made, "delete-waits", False, False)
+    assert removed == "removed the former note delete-waits"
+    assert [each.name for each in (run.directory / "notes").iterdir()] == ["delete-waits"]
+    assert run.file("delete-waits").stat().st_ino == before
+    assert (run.record.id, run.record.replaced) == ("delete-waits", "")
+    assert await run(name="delete-waits") is True
 
 
 async def test_a_replacement_that_is_half_done_deletes_the_former_one_when_it_is_finished(run):
@@ -200,7 +221,7 @@ async def test_a_note_that_is_found_in_place_of_the_former_one_is_not_deleted(ru
     right = await run()
 
     assert right is True
-    assert run.calls == ["Read", "remember", "Read"]
+    assert run.calls == ["Read", "Read", "remember"]
     assert run.file("web").exists()
     assert run.record.replaced == ""
 
