@@ -73,16 +73,8 @@ def _fields(name: str, old: Iterable[Field], new: Iterable[Field]) -> Iterator[B
 
 
 def _field(place: str, old: Field, new: Field) -> Iterator[BreakingChange]:
-    if old.out and not new.out:
-        yield BreakingChange(place, f"the output {place} has become an input")
-    elif new.out and not old.out:
-        yield BreakingChange(place, f"the input {place} has become an output")
-    elif new.required and not old.required:
-        told = f"the input {place} has become required" if not new.out else ""
-        if told:
-            yield BreakingChange(place, told)
-    elif old.required and not new.required and new.out:
-        yield BreakingChange(place, f"the output {place} may now stay unset")
+    if told := _direction(place, old, new):
+        yield BreakingChange(place, told)
     if (old.wire or old.name) != (new.wire or new.name):
         yield BreakingChange(place, f"{place} has another name on the wire")
     if old.default is not ABSENT and new.default is not ABSENT and old.default != new.default:
@@ -91,6 +83,15 @@ def _field(place: str, old: Field, new: Field) -> Iterator[BreakingChange]:
         yield BreakingChange(place, f"a change of {place} now replaces the resource")
     if told := _narrowed(old.type, new.type, out=new.out):
         yield BreakingChange(place, f"{place}: {told}")
+
+
+def _direction(place: str, old: Field, new: Field) -> str:
+    """Return what has changed in whether users or the provider give the field, and whether they have to."""
+    if old.out != new.out:
+        return f"the output {place} has become an input" if old.out else f"the input {place} has become an output"
+    if new.out:
+        return f"the output {place} may now stay unset" if old.required and not new.required else ""
+    return f"the input {place} has become required" if new.required and not old.required else ""
 
 
 def _narrowed(old: Type, new: Type, *, out: bool) -> str:
