@@ -197,6 +197,24 @@ def test_secrets_of_the_configuration_are_masked_in_messages(node_notes, tmp_pat
     }
 
 
+def test_a_watch_whose_agent_reads_slowly_keeps_no_listeners(node_notes):
+    """Each wait for the agent removes what it has added to the stream."""
+    program = node_notes / "slow.mjs"
+    program.write_text(
+        "import { EventEmitter } from 'node:events';\n"
+        "import { written } from './holdfast-runtime/server.js';\n"
+        "const call = Object.assign(new EventEmitter(), { write: () => false });\n"
+        "for (const end of ['drain', 'cancelled', 'close']) {\n"
+        "  const waiting = written(call, {});\n"
+        "  call.emit(end);\n"
+        "  await waiting;\n"
+        "}\n"
+        "console.log(JSON.stringify(call.eventNames()));"
+    )
+
+    assert json.loads(typescript.run(program)) == []
+
+
 async def test_a_large_state_and_a_large_message_arrive_whole(plugin, tmp_path):
     """Messages have at most 64 MB."""
     caller = Caller(plugin.client)

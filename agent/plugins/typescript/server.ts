@@ -193,9 +193,14 @@ function received<M extends Method>(method: M, request: Uint8Array): Requests[M]
 }
 
 /** Write an event; while the agent does not read, wait. */
-function written(call: Streaming, event: object): Promise<void> {
+export function written(call: Pick<Streaming, "write" | "on" | "off">, event: object): Promise<void> {
   if (call.write(event)) return Promise.resolve();
+  const ends = ["drain", "cancelled", "close"];
   return new Promise((resolve) => {
-    for (const each of ["drain", "cancelled", "close"]) call.once(each, () => resolve());
+    const end = (): void => {
+      for (const each of ends) call.off(each, end);
+      resolve();
+    };
+    for (const each of ends) call.on(each, end);
   });
 }

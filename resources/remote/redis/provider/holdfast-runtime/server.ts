@@ -22,7 +22,7 @@ const SECRET_VARIABLE = "HOLDFAST_PLUGIN_SECRET";
 /** Greatest size of a message, in bytes. */
 const LARGEST = 64 * 1024 * 1024;
 /** Milliseconds that calls have to end when the process is to end. */
-const GRACE = 3000;
+const GRACE = 2000;
 
 /** Serve as a plugin until the agent ends the process. `configure` receives the configuration of agent.yaml. */
 export function serve(source: PackageText, parts: readonly Part[], configure?: Configure): void {
@@ -194,9 +194,14 @@ function received<M extends Method>(method: M, request: Uint8Array): Requests[M]
 }
 
 /** Write an event; while the agent does not read, wait. */
-function written(call: Streaming, event: object): Promise<void> {
+export function written(call: Pick<Streaming, "write" | "on" | "off">, event: object): Promise<void> {
   if (call.write(event)) return Promise.resolve();
+  const ends = ["drain", "cancelled", "close"];
   return new Promise((resolve) => {
-    for (const each of ["drain", "cancelled", "close"]) call.once(each, () => resolve());
+    const end = (): void => {
+      for (const each of ends) call.off(each, end);
+      resolve();
+    };
+    for (const each of ends) call.on(each, end);
   });
 }
