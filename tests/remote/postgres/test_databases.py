@@ -148,6 +148,16 @@ async def test_privileges_on_a_database_are_granted_exactly(agent, server, datab
     assert await agent.run("postgres.database_grant", "absent", **declared) == []
 
 
+async def test_changes_of_the_same_by_several_calls_do_not_disturb_each_other(agent, server, database):
+    """The server refuses two at once (`tuple concurrently updated`), so the provider makes one after the other."""
+    roles = [f"{database}_{number}" for number in range(20)]
+    server.sql(*(f"CREATE ROLE {each}" for each in roles))
+    grant = {"database": database, "privileges": ["create"]}
+    runs = [agent.run("postgres.database_grant", role=each, **grant) for each in roles]
+
+    assert await asyncio.gather(*runs, return_exceptions=True) == [["create"]] * len(roles)
+
+
 async def test_privileges_of_all_roles_can_be_revoked(agent, server, database):
     """`public` means all roles, and an empty set means nothing."""
     declared = {"database": database, "role": "public", "privileges": []}

@@ -78,11 +78,12 @@ def kill(plugins):
 
 async def test_a_role_that_was_being_made_when_the_provider_was_killed_is_made_once(plugins, remote, server, name):
     """The server forgets the half of it; the agent may try again, and finds nothing wrong then."""
-    role = {"name": name, "login": True, "password": "correct horse"}
+    role = {"name": name, "login": True, "comment": "made", "password": "correct horse"}
     with server.connect() as holder:
-        holder.execute("SELECT pg_advisory_lock(hashtext('holdfast'))")
+        holder.execute("BEGIN")
+        holder.execute("LOCK TABLE pg_shdescription IN SHARE MODE")
         run = asyncio.create_task(remote.run("postgres.role", **role))
-        await becomes(server, "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'advisory'")
+        await becomes(server, "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'relation'")
         kill(plugins)
         with pytest.raises(Temporary):
             await run

@@ -213,3 +213,13 @@ async def test_a_lock_of_others_is_waited_for_only_so_long(agent, server, name):
 
     assert told.value.code == "retry"
     assert await agent.run("postgres.role", name=name, login=True) == ["login"]
+
+
+async def test_no_user_can_keep_changes_waiting_by_an_advisory_lock(agent, server, name):
+    """Every user may take such locks, and hold them for ever: they have no owners."""
+    await agent.configure(**server.config, lock_timeout=1)
+    server.sql("DROP ROLE IF EXISTS holder", "CREATE ROLE holder LOGIN")
+    with server.connect(user="holder") as holder:
+        holder.execute("SELECT pg_advisory_lock(hashtext('holdfast'))")
+
+        assert await agent.run("postgres.role", name=name) == ["create"]

@@ -192,7 +192,6 @@ async def _install(connection: Connection, schema: str) -> None:
         "body": sql.Literal(BODY),
     }
     statements = (
-        "SELECT pg_advisory_xact_lock(hashtext('holdfast'))",
         "CREATE SCHEMA IF NOT EXISTS {schema}",
         "COMMENT ON SCHEMA {schema} IS 'event triggers by which Holdfast learns of changes'",
         "DROP EVENT TRIGGER IF EXISTS {changed}",

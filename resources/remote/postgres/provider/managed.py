@@ -135,12 +135,14 @@ class Managed(plugin.Operations[V]):
 
     @asynccontextmanager
     async def _changing(self, names: Sequence[str]) -> AsyncIterator[Session]:
-        async with self.sessions.session(self.database(names)) as session:
-            if not self.in_transaction:
+        database = self.database(names)
+        if not self.in_transaction:
+            async with self.sessions.session(database) as session:
                 yield session
-                return
-            async with session.transaction():
-                yield session
+            return
+        changes = self.sessions.changes[database]
+        async with changes, self.sessions.session(database) as session, session.connection.transaction():
+            yield session
 
     async def _present(self, session: Session, found: plugin.Found[V], inputs: V) -> Seen[V] | None:
         """Return what there is now. Raises `Conflict` if that is not what was read."""

@@ -50,6 +50,11 @@ class Sessions:
         self.config: Mapping[str, Any] = {}
         self.idle: dict[str, list[tuple[Connection, asyncio.TimerHandle]]] = defaultdict(list)
         """Database -> the connections that nothing uses, and what will close them."""
+        self.changes: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """Database -> held by a change. Two that concern the same would fail: `tuple concurrently updated`.
+
+        It is no lock of the server, because any user could take that, and keep all changes waiting.
+        """
         self._slots: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(MOST))
 
     def configure(self, config: Mapping[str, Any]) -> None:
@@ -187,13 +192,6 @@ class Session:
         """Execute a statement; `parts` take the places of `{}` in it: texts are identifiers."""
         composed = [sql.Identifier(each) if isinstance(each, str) else each for each in parts]
         await self.connection.execute(sql.SQL(statement).format(*composed))
-
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[None]:
-        """Execute what follows as a whole or not at all; other providers' changes wait."""
-        async with self.connection.transaction():
-            await self.rows("SELECT pg_advisory_xact_lock(hashtext('holdfast'))")
-            yield
 
     async def keep_out_of_log(self) -> None:
         """Log no further statements of this transaction, as far as that is allowed."""
