@@ -67,6 +67,17 @@ def test_the_example_is_applied_once_and_never_shows_the_password(site, server):
     assert not [each for each in outputs if PASSWORD in each]
 
 
+def test_a_database_and_its_owner_are_deleted_in_the_order_of_the_page(site, server):
+    """docs/language.md says how to write it: with the reference, the owner would be deleted first, which is refused."""
+    server.sql("CREATE ROLE shop_owner", "CREATE DATABASE shop OWNER shop_owner")
+    section = (EXAMPLE.parents[2] / "docs/language.md").read_text().partition("### Deleting resources")[2]
+    (site.etc / "states/shop.sls").write_text(section.partition("```yaml\n")[2].partition("```")[0])
+    site("apply", "--detailed-exitcode", check=2)
+
+    assert server.value("SELECT count(*) FROM pg_roles WHERE rolname = 'shop_owner'") == 0
+    assert server.value("SELECT count(*) FROM pg_database WHERE datname = 'shop'") == 0
+
+
 def test_drift_by_sql_is_repaired_at_once(site, server):
     """Schemas, extensions, privileges and tables that come later are repaired by event, roles when they are polled."""
     with Agent(site) as agent:
