@@ -6,6 +6,7 @@ import asyncio
 import os
 import pwd
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator
@@ -74,6 +75,20 @@ async def becomes(server, query):
 def kill(plugins):
     """Kill the process."""
     os.kill(plugins.state()[0]["pid"], signal.SIGKILL)
+
+
+def test_without_psycopg_the_program_says_in_one_line_what_to_install(tmp_path):
+    """The lines of its error output are those of the agent's log."""
+    (tmp_path / "psycopg.py").write_text("raise ImportError('no pq wrapper available.\\nAttempts made: 3')")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    program = [sys.executable, HOME / "provider/postgres_plugin.py"]
+    ended = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+
+    (line,) = ended.stderr.splitlines()
+    assert line == (
+        "psycopg is not usable: no pq wrapper available. Attempts made: 3; pip install 'holdfast[postgres]'"
+    )
+    assert ended.returncode == 1
 
 
 async def test_a_role_that_was_being_made_when_the_provider_was_killed_is_made_once(plugins, remote, server, name):

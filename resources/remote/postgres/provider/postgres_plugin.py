@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+try:
+    import psycopg as _  # noqa: F401 - the modules below need it
+except ImportError as error:
+    sys.exit(f"psycopg is not usable: {' '.join(str(error).split())}; pip install 'holdfast[postgres]'")
 
 from database_grants import DatabaseGrants
 from databases import Databases

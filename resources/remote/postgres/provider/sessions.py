@@ -214,5 +214,5 @@ def failures() -> Iterator[None]:
 def _said(error: psycopg.Error) -> str:
     """Return what the server says: message, details and hint."""
     parts = [error.diag.message_primary, error.diag.message_detail, error.diag.message_hint]
-    lines = [" ".join(each.split()) for each in parts if each]
+    lines = [" ".join(line.split()) for each in parts if each for line in each.splitlines()]
     return "; ".join(lines) or " ".join(str(error).split()) or type(error).__name__
