@@ -23,10 +23,16 @@ from typing import Any
 
 from holdfast.agent.plugins.payloads import InvalidPayload as Invalid
 from holdfast.agent.plugins.stub import Configure, Conflict, Found, Function, Key, Operations, Partial, Struct
-from holdfast.agent.plugins.trial import Trial
 from holdfast.agent.plugins.values import UNKNOWN, Secret, Violation
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.idl import UNSET, Unset
+
+try:
+    from holdfast.agent.plugins.trial import Trial
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "google":
+        raise
+    raise ImportError(f"plugins need {error.name}, which is not installed: pip install 'holdfast[plugins]'") from None
 
 __all__ = [
     "UNKNOWN",

@@ -26,6 +26,8 @@ LARGEST = 64 << 20
 """Most bytes of a schema.json."""
 LONGEST = 1 << 20
 """Most bytes of a file with a secret."""
+REFUSED = "cannot use the secret"
+"""How the message begins; a file that others can read says so itself."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,8 @@ def _with_secrets(record: Record | None, given: PluginConfig) -> tuple[dict[str,
             try:
                 data[name] = _read_secret(data.pop(key))
             except (OSError, HoldfastError, UnicodeDecodeError) as error:
-                why = f"cannot use the secret: {_said(error)}"
+                said = _said(error)
+                why = said if said.startswith(REFUSED) else f"{REFUSED}: {said}"
                 problems.append(given.problem(("config", key), why, _advice(error)))
     return data, problems
 

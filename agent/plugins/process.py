@@ -102,7 +102,7 @@ class PluginProcess:
             how = await self.ended
             raise self._refusal() or Temporary(f"plugin {name}: it {how} before it listened")
         if line.strip() != READY.encode():
-            said = self.launch.mask(line.decode(errors="backslashreplace")).encode()[:80]
+            said = self.launch.mask(line.decode(errors="backslashreplace")).strip()[:80]
             raise Permanent(f"plugin {name}: it wrote {said!r}, not {READY!r}: it is no plugin of holdfast")
         await self._begun.wait()
         try:

@@ -41,6 +41,16 @@ def test_its_tests_pass(folder):
         main.write_text(text)
 
 
+def test_without_the_libraries_of_plugins_its_tests_say_what_to_install(folder):
+    """The command line makes packages without them."""
+    program = "import sys, unittest; sys.modules['google'] = None; unittest.main(None, argv=['', 'discover'])"
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, cwd=folder / "provider", capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert "which is not installed: pip install 'holdfast[plugins]'" in done.stderr
+
+
 def test_its_types_are_right(folder):
     """Strictly; mypy takes a second or two."""
     code, told = run(folder / "provider", "mypy", "--cache-dir=/dev/null", "--strict", ".")

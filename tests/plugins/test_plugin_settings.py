@@ -182,7 +182,7 @@ def test_a_secret_of_the_configuration_is_in_a_file(config):
         ({"password": SECRET}, "it is secret, and agent.yaml is not"),
         ({"password_file": "password"}, "write the absolute path of a file"),
         ({"password_file": "/no/such"}, "No such file or directory"),
-        ({"password_file": "OPEN"}, "everybody can read it"),
+        ({"password_file": "OPEN"}, "wrong: cannot use the secret in /"),
         ({}, "password' is wrong: it is required"),
     ],
 )

@@ -191,7 +191,7 @@ async def test_any_line_of_a_plugin_is_logged_unless_it_is_too_long(log, below):
     [
         (["/nonexistent/plugin"], Permanent, "cannot start /nonexistent/plugin: No such file or directory"),
         (["/etc/passwd"], Permanent, "cannot start /etc/passwd: Permission denied"),
-        (["sh", "-c", "echo hello"], Permanent, "it wrote b'hello\\\\n', not 'holdfast-plugin ready'"),
+        (["sh", "-c", "echo hello"], Permanent, "it wrote 'hello', not 'holdfast-plugin ready'"),
         (["sh", "-c", "exit 3"], Temporary, "it ended with status 3 before it listened"),
         (["sh", "-c", "head -c 100000 /dev/zero"], Permanent, "it is no plugin of holdfast"),
         (["sh", "-c", "echo holdfast-plugin ready; read _"], Temporary, "socket does not answer: No such file"),
@@ -372,7 +372,7 @@ async def test_a_plugin_has_a_user_of_its_own_by_default(log, below):
         wanted = Launch(name, ["sh", "-c", f"echo $(id -u) $(id -G) $(ulimit -n) $({core})"], files=100)
         with pytest.raises(Permanent, match="holdfast-plugin ready") as error:
             await launch(wanted, lambda *_: None, below)
-        told.append(re.search(r"b'(.*)\\n'", str(error.value))[1].split())
+        told.append(re.search(r"wrote '(.*)', not", str(error.value))[1].split())
 
     assert {len(words) for words in told} == {6}
     assert told[0][0] == told[0][1] != told[1][0]

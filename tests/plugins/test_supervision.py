@@ -252,7 +252,7 @@ async def test_a_package_says_which_user_it_needs_unless_the_settings_do(bench, 
     """Without either it has a user of its own."""
     (bench.directory / "schema.json").write_text(to_json(dataclasses.replace(NOTES, user="nobody")))
     plugin = await bench.use(command=["sh", "-c", "echo I am $(id -un)"], user=setting)
-    with pytest.raises(Permanent, match=f"it wrote b'I am {user}"):
+    with pytest.raises(Permanent, match=f"it wrote 'I am {user}"):
         await create(plugin, "web")
 
 
