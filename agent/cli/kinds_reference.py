@@ -52,6 +52,7 @@ def _named(kind: str | None) -> list[str]:
 
 def _instead(kind: str, known: Sequence[str]) -> str:
     """Return what to write in place of a kind that does not exist; it may be a function of an interface."""
+    from holdfast.agent.plugins.shipped import packages
     from holdfast.resources.interfaces import registry as interfaces
     from holdfast.resources.spelling import nearest
 
@@ -59,6 +60,8 @@ def _instead(kind: str, known: Sequence[str]) -> str:
     interface = interfaces.serving(module)[0] if module in interfaces.modules() else None
     if interface is not None and (not function or function in interface.functions()):
         return f"`holdfast describe {kind}` describes the {'function' if function else 'interface'} of this name"
+    if module in packages() and not any(each.startswith(f"{module}.") for each in known):
+        return f"agent.yaml does not name the package: plugins: {{{module}: {{}}}} (docs/{module}.md)"
     meant = nearest(kind, known)
     return f"did you mean {meant!r}?" if meant else "holdfast doc lists them"
 

@@ -12,6 +12,11 @@ PROGRAMS = {".py": sys.executable, ".js": "node"}
 """Ending of a provider's program -> what executes it."""
 
 
+def packages() -> list[str]:
+    """Return the names of the packages."""
+    return sorted(each.parents[1].name for each in FOLDER.glob("*/provider/schema.json"))
+
+
 def completed(plugins: Any) -> Any:
     """Return the setting `plugins`, with schema and command of the packages of Holdfast where they are not given."""
     if not isinstance(plugins, Mapping):

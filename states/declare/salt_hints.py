@@ -90,7 +90,7 @@ _SALT = (
     " ethtool etcd event firewalld gem git github gpg grains helm hg host http incron ini ipset iptables kernelpkg"
     " keyboard kmod kubernetes layman ldap locale logrotate lvm lxc lxd makeconf memcached monit mount"
     " network nfs_export nftables npm ntp openvswitch_bridge pip pkgbuild pkgrepo ports process pyenv quota raid"
-    " rbenv redis rsync rvm salt saltutil schedule selinux snapper sqlite3 ssh_auth ssh_known_hosts stateconf"
+    " rbenv rsync rvm salt saltutil schedule selinux snapper sqlite3 ssh_auth ssh_known_hosts stateconf"
     " status supervisord svn sysfs sysrc syslog_ng timezone tls tuned vault virt virtualenv x509 xml zfs zookeeper"
     " zpool"
 )
@@ -105,12 +105,16 @@ SALT_KINDRED = (
     "lxd_",
     "mongodb_",
     "mysql_",
-    "postgres_",
     "rabbitmq_",
     "win_",
     "zabbix_",
 )
 """Prefixes of groups of such states."""
+PACKAGES: Mapping[str, str] = {
+    "postgres": "postgres.role, postgres.database, postgres.schema, postgres.extension and postgres.grant",
+    "redis": "redis.key, redis.acl_user and redis.config",
+}
+"""Package that Holdfast brings along, for states of Salt with the same first word -> its kinds."""
 
 
 def meant_argument(word: str, kind: str, own: Collection[str], common: Collection[str] = ()) -> str | None:
@@ -147,6 +151,10 @@ def no_such_type(word: str) -> str:
 
 def no_such_family(word: str, known: Iterable[str]) -> tuple[str, str]:
     """Return the message and the hint for an unknown type of state; `known` are the existing types."""
+    package = word.partition("_")[0]
+    if package in PACKAGES:
+        hint = f"the setting `plugins` with the package {package} gives {PACKAGES[package]} (docs/{package}.md)"
+        return f"there is no state {word!r}", hint
     if word in SALT or word.startswith(SALT_KINDRED):
         return (
             f"Holdfast does not have Salt's state {word!r}",

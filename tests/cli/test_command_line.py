@@ -98,9 +98,10 @@ def test_a_verb_that_asks_the_agent_imports_no_large_library(verb, tmp_path):
         (["log", "--lines", "1.5"], "'1.5' is not a whole number, 0 or more"),
         (["show", "loww"], "loww"),
         (["doc", "file.manged"], "did you mean 'file.managed'?"),
+        (["doc", "postgres.role"], "there is no kind 'postgres.role'; agent.yaml does not name the package: plugins:"),
         (["trigger"], "KIND[ID]"),
     ],
-    ids=["verb", "option", "value", "no number", "no whole number", "view", "kind", "missing"],
+    ids=["verb", "option", "value", "no number", "no whole number", "view", "kind", "package", "missing"],
 )
 def test_a_wrong_command_line_is_64(words, said):
     """The code is not 2, which means that changes were made. The message helps to correct the mistake."""

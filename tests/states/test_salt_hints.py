@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from holdfast.agent.plugins.schema import Schema
+from holdfast.agent.plugins.shipped import FOLDER
 from holdfast.resources import registry
 from holdfast.states.declare.salt_hints import ARGUMENTS, FUNCTIONS, NAMES, SALT, SALT_KINDRED
 
@@ -118,6 +122,27 @@ def test_a_state_that_only_salt_has(problems, kind):
     assert (problem.code, problem.location.line) == ("unknown-state", 2)
     assert problem.message == f"Holdfast does not have Salt's state {kind.partition('.')[0]!r}"
     assert "cmd.run" in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("kind", "package"),
+    [
+        ("postgres_user.present", "postgres"),
+        ("postgres_privileges.present", "postgres"),
+        ("postgres.role", "postgres"),
+        ("redis.string", "redis"),
+        ("redis.key", "redis"),
+    ],
+)
+def test_a_state_for_which_holdfast_brings_a_package(problems, kind, package):
+    """The hint names kinds that the package has, and the setting without which they do not exist."""
+    (problem,) = problems(f"x:\n  {kind}: []\n")
+
+    assert (problem.code, problem.message) == ("unknown-state", f"there is no state {kind.partition('.')[0]!r}")
+    assert "`plugins`" in problem.hint
+    named = {*re.findall(rf"\b{package}\.(?!md\b)\w+", problem.hint)}
+    assert len(named) > 2
+    assert named <= {*Schema.read((FOLDER / package / "provider/schema.json").read_text()).kinds}
 
 
 def test_the_list_of_states_of_salt_has_none_of_holdfast():
