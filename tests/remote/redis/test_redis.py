@@ -375,6 +375,15 @@ async def test_an_authority_that_cannot_be_read_is_said_with_its_path(provider, 
         assert refused.message.startswith(f"cannot read the authority {path}: ")
 
 
+async def test_the_password_of_the_configuration_is_masked_in_later_failures(provider):
+    """The provider does so itself, whatever its code says; here it says a path that has the password."""
+    await provider.configure(host="127.0.0.1", tls=True, authority="/no/secret-horse", password="secret-horse")
+    refused = (await provider.read("redis.key", raw=True, name="k", text="a")).failure
+
+    assert refused.message.startswith("cannot read the authority /no/********: ")
+    assert "horse" not in refused.message
+
+
 def rights() -> list[str]:
     """Return the rules that docs/redis.md gives to a provider with a user of its own."""
     page = (REDIS.parents[2] / "docs/redis.md").read_text().partition("## Rights")[2]
