@@ -220,3 +220,52 @@ async def test_the_end_of_all_watches_closes_the_connections(agent, server, data
     async with asyncio.timeout(DEADLINE):
         while server.value(f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}'"):
             await asyncio.sleep(0.01)
+
+
+async def test_what_others_create_is_reported(agent, server, database, reader):
+    """A state says `ensure: absent`: the only resource of the database does not exist."""
+    async with agent.watching("postgres.schema") as events:
+        assert await agent.read("postgres.schema", database=database, name="later") is None
+        await armed(server, database)
+        server.sql("CREATE SCHEMA later", database=database)
+
+        assert await events() == f"schema:Schema {database}/later"
+
+
+async def test_a_database_is_followed_as_soon_as_the_provider_has_created_it(agent, server, database):
+    """What is in it was read before, and found to be absent."""
+    name = f"{database}_new"
+    async with agent.watching("postgres.schema") as events:
+        assert await agent.read("postgres.schema", database=name, name="later") is None
+        await agent.run("postgres.database", name=name)
+        await armed(server, name)
+        server.sql("CREATE SCHEMA later", database=name)
+
+        assert await events() == f"schema:Schema {name}/later"
+    await agent.run("postgres.database", "absent", name=name)
+
+
+async def test_a_template_is_followed_again_after_its_copy(agent, server, database, reader):
+    """Nobody may be connected to it meanwhile."""
+    name = f"{database}_new"
+    async with agent.watching("postgres.schema") as events:
+        await agent.read("postgres.schema", database=database, name="app")
+        await armed(server, database)
+        await agent.run("postgres.database", name=name, template=database)
+        server.sql("DROP SCHEMA app CASCADE", database=database)
+
+        assert await events() == f"schema:Schema {database}/app"
+    server.sql(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+async def test_a_database_that_could_not_be_dropped_is_followed_again(agent, server, database, reader):
+    """Here the provider may not drop it."""
+    server.sql("DROP TABLE app.orders", database=database)
+    await agent.configure(**{**server.config, "user": reader}, poll=1)
+    async with agent.watching("postgres.schema") as events:
+        await agent.read("postgres.schema", database=database, name="app")
+        with pytest.raises(Failed, match="must be owner of database"):
+            await agent.run("postgres.database", "absent", name=database)
+        server.sql("DROP SCHEMA app", database=database)
+
+        assert await events() == f"schema:Schema {database}/app"

@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 from events import Events
 from holdfast import plugin
 from managed import Managed, Result
-from sessions import Sessions
+from sessions import NoDatabase, Sessions
 
 V = TypeVar("V")
 
@@ -41,13 +41,13 @@ class Contained(Managed[V]):
     async def read_many(self, wanted: Sequence[tuple[plugin.Key, V]]) -> Sequence[Result[V]]:
         """Read resources, and follow their databases from now on."""
         results = await super().read_many(wanted)
-        for (key, inputs), result in zip(wanted, results, strict=True):
+        found = [_found(each) for each in results]
+        for (key, inputs), result, now in zip(wanted, results, found, strict=True):
             identifier = key.id or self.identifier(inputs)
-            if not isinstance(result, Exception):
-                self._known[identifier] = Known(key, inputs, result.revision if result else None)
-            if result is not None:
-                self._events.follow(self._database_of(identifier))
-        return results
+            if not isinstance(now, Exception):
+                self._known[identifier] = Known(key, inputs, now.revision if now else None)
+            self._events.follow(self._database_of(identifier), exists=not isinstance(result, NoDatabase))
+        return found
 
     async def create(self, inputs: V) -> plugin.Found[V]:
         """Create it; the agent need not hear of that change."""
@@ -88,7 +88,7 @@ class Contained(Managed[V]):
         """Return the identifiers of what has changed in a database since it was last read."""
         async with self._turns[database]:
             wanted = {name: each for name, each in self._known.items() if self._database_of(name) == database}
-            results = await super().read_many([(each.key, each.inputs) for each in wanted.values()])
+            results = map(_found, await super().read_many([(each.key, each.inputs) for each in wanted.values()]))
         changed = []
         for (name, before), now in zip(wanted.items(), results, strict=True):
             known = self._known[name]  # it may have been read meanwhile
@@ -98,3 +98,8 @@ class Contained(Managed[V]):
                 if known is before:
                     self._known[name] = known._replace(revision=revision)
         return changed
+
+
+def _found(result: Result[V]) -> Result[V]:
+    """Return a result; None if the whole database does not exist."""
+    return None if isinstance(result, NoDatabase) else result

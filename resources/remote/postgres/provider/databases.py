@@ -79,9 +79,14 @@ class Databases(Single[Database], DatabaseOperations):
         for word, name in (("OWNER {}", inputs.owner), ("TEMPLATE {}", inputs.template)):
             if name is not plugin.UNSET:
                 options.append(sql.SQL(word).format(sql.Identifier(name)))
-        if isinstance(inputs.template, str):
-            await self._free(inputs.template)
-        await session.do("CREATE DATABASE {} {}", inputs.name, sql.SQL(" ").join(options))
+        template = given(inputs.template, "")
+        try:
+            if template:
+                await self._free(template)
+            await session.do("CREATE DATABASE {} {}", inputs.name, sql.SQL(" ").join(options))
+        finally:
+            self._events.again(template)
+        self._events.again(inputs.name)
 
     async def create(self, inputs: Database) -> plugin.Found[Database]:
         """Create a database, and then its comment; if only the comment fails, there is a database."""
@@ -109,10 +114,14 @@ class Databases(Single[Database], DatabaseOperations):
         name, cascade = seen.state.name, seen.state.cascade is True
         if not cascade:
             await self._refuse_tables(name)
-        await self._free(name)
-        if seen.state.is_template:
-            await session.do("ALTER DATABASE {} WITH IS_TEMPLATE false", name)
-        await session.do("DROP DATABASE {} WITH (FORCE)" if cascade else "DROP DATABASE {}", name)
+        try:
+            await self._free(name)
+            if seen.state.is_template:
+                await session.do("ALTER DATABASE {} WITH IS_TEMPLATE false", name)
+            await session.do("DROP DATABASE {} WITH (FORCE)" if cascade else "DROP DATABASE {}", name)
+        except BaseException:
+            self._events.again(name)
+            raise
 
     async def _refuse_tables(self, name: str) -> None:
         """Raise `Permanent` if a database has tables."""

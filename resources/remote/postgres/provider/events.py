@@ -66,6 +66,8 @@ class Events:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
         self._followers: dict[str, asyncio.Task[None]] = {}
+        self._wanted: set[str] = set()
+        """The databases of resources that were read."""
         self._watches: set[Changes] = set()
 
     @asynccontextmanager
@@ -80,13 +82,19 @@ class Events:
             if not self._watches:
                 await asyncio.gather(*map(self.leave, list(self._followers)))
 
-    def follow(self, database: str) -> None:
-        """Follow a database, if anything is watched."""
-        if self._watches and database not in self._followers:
+    def follow(self, database: str, *, exists: bool = True) -> None:
+        """Follow a database, if anything is watched; one that does not exist, as soon as the provider creates it."""
+        self._wanted.add(database)
+        if exists and self._watches and database not in self._followers:
             self._followers[database] = asyncio.create_task(self._follow(database))
 
+    def again(self, database: str) -> None:
+        """Follow a database whose connection was closed, or which did not exist, if that was wanted."""
+        if database in self._wanted:
+            self.follow(database)
+
     async def leave(self, database: str) -> None:
-        """Close the connection to a database; the next read of one of its resources opens one again."""
+        """Close the connection to a database, until it is followed again."""
         task = self._followers.pop(database, None)
         if task is not None:
             task.cancel()

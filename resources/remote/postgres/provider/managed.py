@@ -101,8 +101,6 @@ class Managed(plugin.Operations[V]):
         try:
             async with self.sessions.session(database) as session:
                 found = await self.find(session, wanted)
-        except NoDatabase:
-            return [None] * len(wanted)
         except (plugin.Temporary, plugin.Permanent) as error:
             return [error] * len(wanted)
         return [seen and self._found(each.names, seen) for each, seen in zip(wanted, found, strict=True)]
