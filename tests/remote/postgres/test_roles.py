@@ -109,6 +109,17 @@ async def test_memberships_follow_the_declaration(agent, server, name):
     assert sorted(found.state["member_of"]) == groups[1:]
 
 
+async def test_a_membership_that_another_role_has_granted_is_revoked(agent, server, name):
+    """Since PostgreSQL 16, REVOKE is about what its user has granted, unless it names the grantor."""
+    member, group, grantor = (f"{each}_{id(name)}" for each in ("member", "group", "grantor"))
+    server.sql(f"CREATE ROLE {group}", f"CREATE ROLE {grantor}", f"GRANT {group} TO {grantor} WITH ADMIN OPTION")
+    assert await agent.run("postgres.role", name=member, member_of=[group]) == ["create"]
+    server.sql(f"SET ROLE {grantor}", f"GRANT {group} TO {member}")
+
+    assert await agent.run("postgres.role", name=member, member_of=[]) == ["member_of"]
+    assert await agent.run("postgres.role", name=member, member_of=[]) == []
+
+
 async def test_a_role_that_owns_something_is_not_dropped(agent, server, name, database):
     """One line says what depends on it; without these objects it is dropped, and a second time nothing is done."""
     await agent.run("postgres.role", name=name)

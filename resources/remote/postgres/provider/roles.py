@@ -39,6 +39,13 @@ QUERY: LiteralString = """
         coalesce(shobj_description(r.oid, 'pg_authid'), '') AS comment
     FROM pg_roles r WHERE r.rolname = ANY(%s)
 """
+GRANTED_BY_EACH = 160000
+"""Version since which REVOKE without GRANTED BY leaves memberships that another role has granted, with a warning."""
+GRANTORS: LiteralString = """
+    SELECT pg_get_userbyid(grantor) AS grantor FROM pg_auth_members
+        JOIN pg_roles g ON g.oid = roleid JOIN pg_roles r ON r.oid = member
+    WHERE g.rolname = %s AND r.rolname = %s ORDER BY 1
+"""
 VERIFIERS: LiteralString = "SELECT rolname, rolpassword FROM pg_authid WHERE rolname = ANY(%s)"
 
 
@@ -115,7 +122,11 @@ class Roles(Single[Role], RoleOperations):
         for group in sorted(new - old):
             await session.do("GRANT {} TO {}", group, inputs.name)
         for group in sorted(old - new):
-            await session.do("REVOKE {} FROM {}", group, inputs.name)
+            if session.connection.info.server_version < GRANTED_BY_EACH:
+                await session.do("REVOKE {} FROM {}", group, inputs.name)
+                continue
+            for row in await session.rows(GRANTORS, group, inputs.name):
+                await session.do("REVOKE {} FROM {} GRANTED BY {}", group, inputs.name, row["grantor"])
 
     def watch(self, revision: str) -> AsyncIterator[tuple[str, str]]:
         """Report nothing: the schema says that roles are polled."""
