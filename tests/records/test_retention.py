@@ -40,7 +40,7 @@ async def written_at(desk: Desk, monkeypatch: pytest.MonkeyPatch, days_ago: floa
         desk.recorder.note("pause", (), f"{days_ago:g} days ago", None)
         changes = [outcome(f"file.managed[{number} of {days_ago:g} days ago]") for number in range(count)]
         ended = PassEnded(PassRecord(1, "drift", then))
-        await desk.written(PassStarted(1, "drift"), *changes, failure(), ended)
+        await desk.written(PassStarted(1, "drift"), *changes, failure(comment=f"since {days_ago:g} days"), ended)
 
 
 async def test_records_are_removed_when_they_are_too_old(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
