@@ -89,9 +89,10 @@ def test_webserver_compiles_for_each_family(tmp_path):
 
 @pytest.mark.parametrize("example", sorted(path.name for path in EXAMPLES.iterdir()))
 def test_an_example_has_no_warning_and_the_layout_of_fmt(example, tmp_path):
-    """Users copy the examples, so they compile for both OS families without a warning."""
+    """Users copy the examples, so they compile for both OS families without a warning, with their settings."""
     tree = tmp_path / example
     shutil.copytree(EXAMPLES / example, tree)
+    settings = ("--config", tree / "agent.yaml") if (tree / "agent.yaml").exists() else ()
     (tree / "pillar").mkdir(exist_ok=True)
     in_process("fmt", "--check", tree, check=0)
     for family in ("Debian", "RedHat"):
@@ -101,6 +102,7 @@ def test_an_example_has_no_warning_and_the_layout_of_fmt(example, tmp_path):
         in_process(
             "check",
             "--strict",
+            *settings,
             "--states",
             tree / "states",
             "--pillar",
