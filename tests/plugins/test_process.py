@@ -177,11 +177,11 @@ async def test_any_line_of_a_plugin_is_logged_unless_it_is_too_long(log, below):
     """No line ends the reading of the log, and what the plugin prints is part of it."""
     code = (
         "say=lambda text: os.write(2, text.encode() + b'\\n')\n"
-        "say('[' * 60000); say('x' * 70000); say('y' * 300000); print('printed', flush=True); say('last')"
+        "say('[' * 60000); say('x' * 70000); say('y' * 300000); print('printed', flush=True); say('last')\n"
+        "sys.stdin.read()"  # the agent looks who listens after the process has said that it does
     )
     found = await started([sys.executable, "-c", LISTENING + code], below, log)
-    await asyncio.wait_for(found.ended, DEADLINE)
-    await found.stop()
+    await asyncio.wait_for(found.stop(), DEADLINE)
 
     assert sorted(said["message"][:9] for _, said in log) == ["[" * 9, "last", "printed"]
 
