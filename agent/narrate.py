@@ -24,11 +24,14 @@ from holdfast.agent.engine.model.events import (
 from holdfast.agent.phrases import as_declared
 from holdfast.resources.context import CUT
 from holdfast.resources.effects import EffectVerb, phrase
+from holdfast.resources.secrets import MASK
 from holdfast.resources.visible import escaped
 
 Level = Literal["debug", "info", "warning", "error"]
 
 NOTHING: tuple[Any, ...] = ("", None, (), [])
+HIDDEN = {"old": MASK, "new": MASK}
+"""The change of a secret."""
 DETAIL_LINES = 400
 """Most lines of details (diff, output of a command) in one line of the log."""
 _SEEN = ("start", "states changed", "grains changed")
@@ -115,12 +118,12 @@ class Narrator:
             self._failing[identity] = outcome.comment
             return ("info", "still failing") if again else ("error", "failed")
         recovered = self._failing.pop(identity, None) is not None and outcome.result is True
+        if outcome.undecided:
+            return ("info" if first or outcome.ran else "debug"), "unknown"
         if not outcome.ran:
             return ("info" if first or outcome.blocked else "debug"), "skipped"
         if outcome.changed or outcome.refreshed:
             return "info", verb(outcome)
-        if outcome.undecided:
-            return "info", "unknown"
         if recovered:
             return "info", "recovered"
         return ("info" if first else "debug"), "ok"
@@ -130,7 +133,7 @@ class Narrator:
         if what == "skipped":
             return skipped(outcome)
         if what == "unknown":
-            return f"unknown {outcome.identity}: {outcome.comment}"
+            return _unknown(outcome)
         words: list[str] = [outcome.cause] if outcome.cause != self._unsaid else []
         words += [outcome.undone] if outcome.undone else []
         words += [f"{outcome.attempts} attempts"] if outcome.attempts > 1 else []
@@ -159,11 +162,14 @@ def verb(outcome: Outcome) -> str:
 
 
 def _verb(outcome: Outcome) -> EffectVerb:
-    """Return the verb of an outcome; `refresh` or `repair` if the cause says more than the verb of the kind."""
+    """Return the verb of an outcome; `refresh` or `repair` if the cause says more than the verb of the kind.
+
+    To replace a thing deletes it, so no cause says more.
+    """
     own: EffectVerb = outcome.effect.verbs[0] if outcome.effect else "change"
     if outcome.refreshed:
         return "refresh"
-    return "repair" if outcome.cause in ("drift", "poll", "recheck") and own != "run" else own
+    return "repair" if outcome.cause in ("drift", "poll", "recheck") and own not in ("run", "replace") else own
 
 
 def _id(outcome: Outcome) -> str:
@@ -173,6 +179,12 @@ def _id(outcome: Outcome) -> str:
 def _is_plain(outcome: Outcome) -> bool:
     """Return whether the comment adds nothing to the identity and "ok"."""
     return outcome.comment in ("", as_declared(_id(outcome)))
+
+
+def _unknown(outcome: Outcome) -> str:
+    """Return for what an unknown outcome waits; the comment begins with "unknown" as well."""
+    why = outcome.comment.removeprefix("unknown ")
+    return f"unknown {outcome.identity}{' ' if why.startswith('until ') else ': '}{why}"
 
 
 def _done(what: str, outcome: Outcome) -> str:
@@ -232,7 +244,9 @@ def is_told(name: str, change: Any, outcome: Outcome) -> bool:
 
 def _change(name: str, change: Any) -> Iterator[str]:
     name = escaped(name)  # a user may have chosen the name
-    if isinstance(change, Mapping) and set(change) == {"old", "new"}:
+    if change == HIDDEN:
+        yield f"{name}: changed"
+    elif isinstance(change, Mapping) and set(change) == {"old", "new"}:
         yield f"{name}: {_value(change['old'])} -> {_value(change['new'])}"
     elif isinstance(change, Mapping):
         if parts := [f"{key} {_value(value)}" for key, value in change.items() if not _is_diff(key, value)]:

@@ -347,16 +347,25 @@ def _problem(document: Document, values: Map, detail: ErrorDetails) -> Problem:
     path, where = detail["loc"], ".".join(str(step) for step in detail["loc"])
     mark = descend(values, path)
     if detail["type"] == "extra_forbidden":
-        known = _names(Settings, path[:-1])
-        meant = nearest(str(path[-1]), known)
-        hint = f"did you mean {meant!r}?" if meant else f"known here: {', '.join(sorted(known))}"
-        return document.problem(mark, "unknown-setting", f"there is no setting {where!r}", hint)
+        return document.problem(mark, "unknown-setting", f"there is no setting {where!r}", _hint(path))
     if detail["type"] == "missing":
         return document.problem(
             mark, "wrong-setting", f"the setting {'.'.join(map(str, path[:-1]))!r} lacks {path[-1]!r}"
         )
     found = "" if isinstance(detail["input"], Mapping) else f", not {detail['input']!r}"
     return document.problem(mark, "wrong-setting", f"the setting {where!r} is wrong: {said(detail)}{found}")
+
+
+def _hint(path: Sequence[object]) -> str:
+    """Return where a setting belongs that does not exist here; else the most similar one, or all of this group."""
+    name, known = str(path[-1]), _names(Settings, path[:-1])
+    groups = [group for group, _, setting in (each.rpartition(".") for each, _ in describe()) if setting == name]
+    if groups and path[0] != "plugins":
+        return "write it " + " or ".join(f"below '{group}:'" if group else "at the top level" for group in groups)
+    if meant := nearest(name, known):
+        return f"did you mean {meant!r}?"
+    more = "; what the package declares is written below 'config:'" if path[0] == "plugins" else ""
+    return f"known here: {', '.join(sorted(known))}{more}"
 
 
 def _names(model: type[BaseModel], path: Sequence[object]) -> list[str]:

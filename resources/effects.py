@@ -29,7 +29,7 @@ EffectVerb = Literal[
     "run",
     "remove",
 ]
-Counted = Literal["created", "changed", "removed"]
+Counted = Literal["created", "changed", "replaced", "removed"]
 """What a summary counts."""
 
 
@@ -46,7 +46,7 @@ FORMS: Mapping[EffectVerb, Forms] = {
     "link": Forms("linked", "created"),
     "install": Forms("installed", "created"),
     "change": Forms("changed"),
-    "replace": Forms("replaced"),
+    "replace": Forms("replaced", "replaced"),
     "set": Forms("set"),
     "touch": Forms("touched"),
     "start": Forms("started"),

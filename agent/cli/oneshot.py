@@ -105,8 +105,7 @@ class OneShotRun:
             return ExitCode.TIMEOUT
         if record.broken_off:
             return ExitCode.FAILED
-        detailed = self._options.detailed or self._settings.engine.noop
-        return exit_code(self._compiled.compilation.calls, record.outcomes, detailed=detailed)
+        return exit_code(self._compiled.compilation.calls, record.outcomes, detailed=self._options.detailed)
 
     # -- what is printed ---------------------------------------------------------------------------------------
 
@@ -190,12 +189,12 @@ def _selected(options: OneShotOptions, settings: Settings, compiled: Compiled) -
 
 
 def exit_code(calls: Sequence[Call], outcomes: Sequence[Outcome], *, detailed: bool) -> ExitCode:
-    """Return the exit code of a run; `detailed` distinguishes changes, made or not, from none."""
+    """Return the exit code of a run: what noop has prevented counts; with `detailed`, so does what was changed."""
     failed = {outcome.identity for outcome in outcomes if outcome.result is False}
     if failed - handled(calls, failed):
         return ExitCode.FAILED
-    different = any(outcome.changed or outcome.result is None for outcome in outcomes)
-    return ExitCode.CHANGES if detailed and different else ExitCode.DONE
+    different = any(outcome.result is None or (detailed and outcome.changed) for outcome in outcomes)
+    return ExitCode.CHANGES if different else ExitCode.DONE
 
 
 def handled(calls: Sequence[Call], failed: Collection[str]) -> set[str]:

@@ -129,8 +129,8 @@ class Printer:
 def _is_news(outcome: Outcome) -> bool:
     """Return whether an outcome needs a line.
 
-    It does if it is not "ok", or if a guard or requisite skipped the resource.
+    It needs none if the resource is as declared, or if a guard or requisite has skipped it.
     """
     if not outcome.ran:
-        return outcome.result is False
+        return outcome.result is not True
     return outcome.result is not True or outcome.changed or outcome.refreshed

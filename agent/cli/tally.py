@@ -9,7 +9,7 @@ from holdfast.agent.engine.model.events import Outcome, result_of
 from holdfast.agent.narrate import duration
 from holdfast.resources.effects import Counted
 
-SORTS: tuple[Counted, ...] = ("created", "changed", "removed")
+SORTS: tuple[Counted, ...] = ("created", "changed", "replaced", "removed")
 """The effects on a resource that the line counts."""
 
 
@@ -32,6 +32,7 @@ def _counts(last: Mapping[str, Outcome], changed: Mapping[str, Outcome]) -> dict
         **{what: done[what] for what in SORTS},
         "would be created": would["created"],
         "would change": would["changed"],
+        "would be replaced": would["replaced"],
         "would be removed": would["removed"],
         "unknown": words.count("unknown"),
         "failed": words.count("failed"),
@@ -43,7 +44,7 @@ def _counts(last: Mapping[str, Outcome], changed: Mapping[str, Outcome]) -> dict
 
 def _state(counts: Mapping[str, int], *, changed: bool) -> str:
     """Return the state of the host in one or two words."""
-    differ = any(counts[what] for what in ("would be created", "would change", "would be removed", "unknown"))
+    differ = any(number for what, number in counts.items() if what.startswith("would ") or what == "unknown")
     if counts["failed"] or counts["skipped because of that"] or (differ and changed):
         return "not converged"
     return "checked" if differ else "converged"

@@ -222,6 +222,8 @@ def test_each_kind_declares_what_its_changes_concern():
         (Effect(("remove",), "/a"), True, "1 removed"),
         (Effect(("remove",), "/a", "3 entries"), True, "1 changed"),
         (Effect(("change",), "/a", "mode"), True, "1 changed"),
+        (Effect(("replace",), "role a"), True, "1 replaced"),
+        (Effect(("replace",), "role a", detail=", because of another name"), None, "1 would be replaced"),
         (None, True, "1 changed"),
     ],
 )

@@ -35,6 +35,9 @@ def test_a_file_receives_the_output_of_a_command(tree: Tree):
     plan = tree.json("plan")
     assert [result["result"] for result in plan["results"]] == [None, None]
     assert "unknown until cmd.run[token] has run" in plan["results"][1]["comment"]
+    text = tree("plan", check=2).stdout
+    assert f"\nunknown file.managed[{tree.host}/token] until cmd.run[token] has run and sent stdout\n" in text
+    assert ": 1 would change, 1 unknown\n" in text
 
     applied = tree.json("apply")
 

@@ -1,5 +1,7 @@
 """Events of the engine as log lines: their sentences, their levels, and what is not repeated."""
 
+from typing import NamedTuple
+
 import pytest
 
 from holdfast.agent.engine.model.events import Notice, Outcome, PassEnded, PassRecord, Ran, Tally
@@ -7,6 +9,14 @@ from holdfast.agent.narrate import DETAIL_LINES, Narrator, details, duration, su
 from holdfast.resources.author import Author
 from holdfast.resources.context import CUT
 from holdfast.resources.effects import Effect
+from holdfast.resources.secrets import MASK
+
+
+class Call(NamedTuple):
+    """A place in the order of execution."""
+
+    identity: str
+    position: int
 
 
 def outcome(identity="file.managed[motd]", *, result=True, **values):
@@ -42,6 +52,16 @@ SENTENCES = {
     "the first run creates": (
         outcome(changes=CHANGE, effect=Effect(("create",), "/etc/motd")),
         ("info", "created file.managed[motd] in 3 ms (start)"),
+    ),
+    "drift that cannot be changed in place": (
+        outcome("postgres.database[shop]", changes=CHANGE, cause="drift", effect=Effect(("replace",), "database shop")),
+        ("info", "replaced postgres.database[shop] in 3 ms (drift)"),
+    ),
+    "noop does not know yet": (
+        Outcome.unknown(
+            Call("file.managed[token]", 0), "unknown until cmd.run[token] has run and sent stdout", "start"
+        ),
+        ("info", "unknown file.managed[token] until cmd.run[token] has run and sent stdout"),
     ),
     "an account is created": (
         outcome("user.present[web]", changes={"name": "web"}, effect=Effect(("create",), "user web")),
@@ -223,6 +243,13 @@ def test_the_output_of_a_failed_command_is_not_repeated():
         "  no such file",
     ]
     assert list(details(outcome(comment="ran 'echo no'", changes={"stdout": "no"}))) == ["stdout: no"]
+
+
+def test_another_secret_is_a_change():
+    """Two masks beside each other would look like equal values."""
+    changes = {"password": {"old": MASK, "new": MASK}, "token": {"old": None, "new": MASK}}
+
+    assert list(details(outcome(changes=changes))) == ["password: changed", f"token: none -> {MASK}"]
 
 
 def test_lists_are_shown_with_commas():

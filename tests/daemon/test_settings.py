@@ -173,6 +173,25 @@ def test_all_mistakes_are_reported_with_their_lines(config):
     assert found[2, "unknown-setting"].location.file == str(path)
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("noop: true\n", "write it below 'engine:'"),
+        ("level: debug\n", "write it below 'log:'"),
+        ("url: mqtt://a\n", "write it below 'mqtt:'"),
+        ("engine: {states: a}\n", "write it at the top level"),
+        ("log: {noop: true}\n", "write it below 'engine:'"),
+        ("user: me\n", "write it below 'mqtt:' or below 'etcd:'"),
+    ],
+)
+def test_a_setting_in_the_wrong_place_is_told_where_it_belongs(config, text, hint):
+    """Also if a similar name exists where it was written."""
+    with pytest.raises(SettingsError) as caught:
+        load(config(text))
+
+    assert [(problem.code, problem.hint) for problem in caught.value.problems] == [("unknown-setting", hint)]
+
+
 @pytest.mark.parametrize("text", ["a: [", "- 1\n", "a: 1\na: 2\n"], ids=["syntax", "not a mapping", "key twice"])
 def test_settings_that_are_not_a_mapping_are_an_error(config, text):
     """The error has the file."""

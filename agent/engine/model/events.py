@@ -228,13 +228,15 @@ Result = Literal["ok", "changed", "would-change", "unknown", "failed", "skipped"
 
 def result_of(outcome: Outcome) -> Result:
     """Return the result of an outcome as one word, for programs."""
+    if outcome.undecided:
+        return "unknown"
     if not outcome.ran:
         return "failed" if outcome.result is False and not outcome.blocked else "skipped"
     if outcome.result is False:
         return "failed"
     if outcome.changed:
         return "would-change" if outcome.result is None else "changed"
-    return "unknown" if outcome.undecided else "ok"
+    return "ok"
 
 
 class Tally:
