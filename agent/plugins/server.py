@@ -64,6 +64,7 @@ def new_server() -> aio.Server:
         options=[
             ("grpc.max_receive_message_length", LARGEST),
             ("grpc.max_send_message_length", LARGEST),
+            ("grpc.so_reuseport", 0),  # a second process would get a part of the calls
             ("grpc.http2.min_ping_interval_without_data_ms", 5_000),  # an agent asks every 10 s whether it is there
         ]
     )

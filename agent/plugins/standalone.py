@@ -52,7 +52,9 @@ def _arguments() -> argparse.ArgumentParser:
 
 async def serve(servicer: Servicer, wanted: argparse.Namespace, configure: Configure | None) -> None:
     """Serve until SIGTERM or SIGINT. Raises `Permanent` and `InvalidPayload`, which say what cannot be used."""
-    values = Payloads(servicer.schema, os.environ).config_given(_config(wanted.config))
+    record = servicer.schema.config
+    secret = record is not None and any(each.secret for each in record.fields)
+    values = Payloads(servicer.schema, os.environ).config_given(_config(wanted.config, secret=secret))
     servicer.hide(values)
     if configure is not None:
         await configure(values)
@@ -82,11 +84,11 @@ def _port(server: aio.Server, wanted: argparse.Namespace) -> int:
     return port
 
 
-def _config(path: Path | None) -> Any:
+def _config(path: Path | None, *, secret: bool) -> Any:
     if path is None:
         return {}
     try:
-        return yaml.safe_load(_read(path)) or {}
+        return yaml.safe_load(_read(path, secret=secret)) or {}
     except (yaml.YAMLError, RecursionError) as error:
         raise Permanent(f"cannot read {path}: {error}") from None
 

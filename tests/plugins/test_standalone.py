@@ -1,8 +1,12 @@
-"""A plugin that no agent has started: mutual TLS over TCP. Certificates take half a second, a start as long."""
+"""A plugin that no agent has started, in each language: mutual TLS over TCP.
+
+Certificates take half a second, a start as long, and the compilation of the provider in TypeScript five seconds.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -12,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.plugins.conftest import Caller
 
+import typescript
 from certificates import make_certificates
 from deadline import DEADLINE
 from holdfast.agent.plugins.client import Client, shake_hands
@@ -28,16 +33,28 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def command(tmp_path: Path, certificates: Path) -> list[str]:
-    """What starts the provider."""
+def python_program(tmp_path: Path) -> list[str]:
+    """The provider in Python."""
     for name in ("provider.py", "notes_stub.py"):
         (tmp_path / name).write_text((HOME / name).read_text())
     (tmp_path / "schema.json").write_text(SCHEMA)
-    (tmp_path / "config.yaml").write_text(f"directory: {tmp_path}\n")
+    return [sys.executable, f"{tmp_path}/provider.py"]
+
+
+@pytest.fixture
+def node_program(node_notes: Path) -> list[str]:
+    """The provider in TypeScript."""
+    return [typescript.node(), str(node_notes / "provider.js")]
+
+
+@pytest.fixture(params=["python", "node"])
+def command(request: pytest.FixtureRequest, tmp_path: Path, certificates: Path) -> list[str]:
+    """What starts the provider. Its configuration is JSON, which is YAML as well."""
+    (tmp_path / "config.yaml").write_text(json.dumps({"directory": str(tmp_path)}))
+    (tmp_path / "config.yaml").chmod(0o600)
     files = [f"--certificate={certificates}/own.pem", f"--key={certificates}/own.key"]
     return [
-        sys.executable,
-        f"{tmp_path}/provider.py",
+        *request.getfixturevalue(f"{request.param}_program"),
         "--listen=127.0.0.1:0",
         *files,
         f"--authority={certificates}/ca.pem",
@@ -105,23 +122,60 @@ async def ended(command: list[str]) -> str:
         (lambda words: words[:2], "name it under `plugins` in agent.yaml, and the agent starts it"),
         (lambda words: [*words, "--listen=nowhere"], "cannot listen at nowhere"),
         (lambda words: [*words, "--key=/no/such.key"], "cannot read /no/such.key: No such file or directory"),
-        (lambda words: [*words, "--config=/etc/hostname"], "it must be a mapping"),
+        (lambda words: [*words, "--key=/dev/null"], "/dev/null"),
+        (lambda words: [*words, "--bogus"], "--bogus"),
+        (lambda words: [each for each in words if not each.startswith("--key")], "required: --key"),
+        (lambda words: [*words, "--config=LIST"], "it must be a mapping"),
         (lambda words: [each for each in words if not each.startswith("--config")], "directory: it is required"),
     ],
-    ids=["alone", "address", "key", "config", "no config"],
+    ids=["alone", "address", "key", "device", "option", "no key", "config", "no config"],
 )
-async def test_what_cannot_be_served_is_said_in_one_line(command, change, told):
-    """No traceback."""
-    said = await ended(change(command))
+async def test_what_cannot_be_served_is_said_without_a_traceback(command, tmp_path, change, told):
+    """With the name of the option, the file or the address."""
+    (tmp_path / "list").write_text("[5]")
+    (tmp_path / "list").chmod(0o600)
+    said = await ended([each.replace("LIST", f"{tmp_path}/list") for each in change(command)])
 
     assert told in said
     assert "Traceback" not in said
 
 
-async def test_a_key_that_everybody_can_read_is_refused(command, tmp_path, certificates):
-    """As other secrets are."""
-    key = tmp_path / "open.key"
-    key.write_bytes((certificates / "own.key").read_bytes())
-    key.chmod(0o644)
+@pytest.mark.parametrize("option", ["key", "config"])
+async def test_a_secret_that_everybody_can_read_is_refused(command, tmp_path, option):
+    """The configuration of this package may have one."""
+    path = tmp_path / "open"
+    path.write_text("{}")
+    path.chmod(0o644)
 
-    assert "everybody can read it" in await ended([*command, f"--key={key}"])
+    assert f"cannot use the secret in {path}: everybody can read it" in await ended([*command, f"--{option}={path}"])
+
+
+@pytest.mark.parametrize("option", ["certificate", "authority", "config"])
+async def test_a_file_that_others_can_write_is_refused(command, tmp_path, option):
+    """They could change whom the plugin trusts, and what it does."""
+    path = tmp_path / "open"
+    path.write_text("{}")
+    path.chmod(0o666)
+
+    assert f"{path}: " in await ended([*command, f"--{option}={path}"])
+
+
+async def test_a_file_in_a_directory_that_others_can_write_is_refused(command, tmp_path):
+    """They could replace it."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    (folder / "config").write_text("{}")
+    folder.chmod(0o777)
+
+    assert f"{folder}: " in await ended([*command, f"--config={folder}/config"])
+
+
+async def test_a_key_of_another_certificate_is_refused(command, certificates):
+    """Before anything listens."""
+    assert "cannot " in await ended([*command, f"--key={certificates}/other.key"])
+
+
+async def test_an_address_in_use_is_refused(command):
+    """With the address."""
+    async with serving(command) as address:
+        assert f"cannot listen at {address}" in await ended([*command, f"--listen={address}"])

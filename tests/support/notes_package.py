@@ -24,7 +24,11 @@ NOTE = KindModel(
     remote=Remote("notes:note:Note", named=True, version=2),
 )
 LINE = Record("Line", Docs("A line."), (Field("text", TEXT, required=True), Field("number", INTEGER)))
-CONFIG = Record("Config", Docs("Where notes are."), (Field("directory", Type("path"), required=True),))
+CONFIG = Record(
+    "Config",
+    Docs("Where notes are."),
+    (Field("directory", Type("path"), required=True), Field("token", TEXT, secret=True)),
+)
 COUNT = FunctionModel(
     "Count",
     Docs("Count the notes of an owner."),

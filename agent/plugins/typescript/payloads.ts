@@ -1,6 +1,6 @@
 /** The bytes of the protocol's messages: values of one resource, encoded against the schema. */
 
-import { Decoder, InvalidData, type Values } from "./decode.js";
+import { Decoder, type Form, InvalidData, type Values } from "./decode.js";
 import { Encoder } from "./encode.js";
 import { type Data, parse, write } from "./json.js";
 import { type Field, type FunctionType, type Kind, type Schema, inputs, outputs } from "./schema.js";
@@ -25,6 +25,12 @@ export class Payloads {
     return this.valid(true, (decoder) => decoder.fields(fields, rules, loaded(data)));
   }
 
+  /** Return the configuration that an operator has written, with defaults. */
+  configGiven(data: Data): Values {
+    const { fields = [], rules = [] } = this.schema.config ?? {};
+    return this.valid(true, (decoder) => decoder.fields(fields, rules, data), "state");
+  }
+
   /** Return the arguments of a function, with defaults. */
   arguments(model: FunctionType, data: Uint8Array): Values {
     return this.valid(true, (decoder) => decoder.fields(model.parameters, model.rules ?? [], loaded(data)));
@@ -47,12 +53,16 @@ export class Payloads {
     return this.packed(model.results, values);
   }
 
+  packConfig(values: Values): Uint8Array {
+    return this.packed(this.schema.config?.fields ?? [], values);
+  }
+
   private packed(fields: readonly Field[], values: Values): Uint8Array {
     return dumped(new Encoder(this.schema).fields(fields, values));
   }
 
-  private valid(defaults: boolean, decode: (decoder: Decoder) => Values): Values {
-    const decoder = new Decoder(this.schema, "wire", defaults ? process.env : undefined);
+  private valid(defaults: boolean, decode: (decoder: Decoder) => Values, form: Form = "wire"): Values {
+    const decoder = new Decoder(this.schema, form, defaults ? process.env : undefined);
     const values = decode(decoder);
     if (decoder.violations.length > 0) throw new InvalidData(decoder.violations);
     return values;

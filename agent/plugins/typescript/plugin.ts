@@ -14,13 +14,19 @@
  *
  * Values arrive decoded and validated, and what the author returns is validated as well. What an author throws becomes a
  * failure with a code: `Temporary` may be tried again, `Permanent` may not, `Conflict` says that the resource has another
- * revision, `Partial` that a resource was created but not finished.
+ * revision, `Partial` that a resource was created but not finished. `Trial` calls a provider in a test.
  */
 
+import { logFailure } from "./failures.js";
+import type { PackageText } from "./schema.js";
+import * as server from "./server.js";
+import type { Configure, Part } from "./servicer.js";
+import * as standalone from "./standalone.js";
+
+export { InvalidData as Invalid } from "./decode.js";
 export { log } from "./failures.js";
 export { type Address, type Duration, type Moment, type Path, address, duration, moment, path } from "./forms.js";
 export type { Json } from "./json.js";
-export { serve } from "./server.js";
 export { Servicer } from "./servicer.js";
 export {
   ARMED,
@@ -36,4 +42,24 @@ export {
   Unsupported,
   type WatchEvent,
 } from "./stub.js";
+export { type KindTrial, Trial } from "./trial.js";
 export { Secret, UNKNOWN, type Violation } from "./values.js";
+
+/**
+ * Serve as a plugin until the agent ends the process. `configure` receives the configuration of agent.yaml, before any
+ * other call. Started by an operator with `--listen HOST:PORT`, the process serves agents over the network.
+ */
+export function serve(source: PackageText, parts: readonly Part[], configure?: Configure): void {
+  for (const event of ["uncaughtException", "unhandledRejection"]) process.on(event, crash);
+  const { run } = server.startedByAgent() ? server : standalone;
+  run(source, parts, configure).catch((error: unknown) => {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    process.exit(1);
+  });
+}
+
+/** End the process after an error that nothing has caught. Its text may have secrets, and is not logged. */
+function crash(error: unknown): void {
+  logFailure("the provider", error);
+  process.exit(1);
+}

@@ -24,24 +24,17 @@ const LARGEST = 64 * 1024 * 1024;
 /** Milliseconds that calls have to end when the process is to end. */
 const GRACE = 2000;
 
-/** Serve as a plugin until the agent ends the process. `configure` receives the configuration of agent.yaml. */
-export function serve(source: PackageText, parts: readonly Part[], configure?: Configure): void {
-  run(source, parts, configure).catch((error: unknown) => {
-    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
-    process.exit(1);
-  });
+/** Return whether the agent has started this process. */
+export function startedByAgent(): boolean {
+  return process.argv.length === 3 && process.env[SECRET_VARIABLE] !== undefined;
 }
 
-async function run(source: PackageText, parts: readonly Part[], configure?: Configure): Promise<void> {
-  const [path, ...more] = process.argv.slice(2);
-  const descriptor = process.env[SECRET_VARIABLE];
-  if (path === undefined || more.length > 0 || descriptor === undefined) {
-    throw new Error("this is a plugin of holdfast: name it under `plugins` in agent.yaml, and the agent starts it");
-  }
-  for (const event of ["uncaughtException", "unhandledRejection"]) process.on(event, crash);
-  const service = new Service(new Servicer(source, parts, configure), secretOf(Number(descriptor)));
+/** Serve until standard input ends, or SIGTERM. Rejects with the reason why it cannot serve. */
+export async function run(source: PackageText, parts: readonly Part[], configure?: Configure): Promise<void> {
+  const secret = secretOf(Number(process.env[SECRET_VARIABLE]));
+  const service = new Service(new Servicer(source, parts, configure), secret);
   process.umask(0o077);
-  await service.listen(`unix:${path}`);
+  await service.listen(`unix:${process.argv[2]}`, grpc.ServerCredentials.createInsecure());
   process.stdout.write(`${READY}\n`);
   await endOfAgent();
   await service.stop();
@@ -57,12 +50,6 @@ function secretOf(descriptor: number): string {
   return secret;
 }
 
-/** End the process after an error that nothing has caught. Its text may have secrets, and is not logged. */
-function crash(error: unknown): void {
-  logFailure("the provider", error);
-  process.exit(1);
-}
-
 /** Return when standard input ends, or at SIGTERM. */
 function endOfAgent(): Promise<void> {
   return new Promise((resolve) => {
@@ -75,20 +62,24 @@ function endOfAgent(): Promise<void> {
 type Unary = grpc.ServerUnaryCall<Buffer, object>;
 type Streaming = grpc.ServerWritableStream<Buffer, object>;
 
-/** The methods of the service. A call without the secret is refused before its request is read. */
-class Service {
+/**
+ * The methods of the service. A call without the secret is refused before its request is read.
+ *
+ * Without a secret, certificates prove who calls; the configuration is then none of the caller's business.
+ */
+export class Service {
   private readonly server = new grpc.Server({
     "grpc.max_receive_message_length": LARGEST,
     "grpc.max_send_message_length": LARGEST,
   });
-  private readonly secret: Buffer;
+  private readonly secret: Buffer | undefined;
   private readonly ended = new AbortController();
 
   constructor(
     private readonly servicer: Servicer,
-    secret: string,
+    secret?: string,
   ) {
-    this.secret = Buffer.from(secret);
+    this.secret = secret === undefined ? undefined : Buffer.from(secret);
     const definition: Record<string, grpc.MethodDefinition<Buffer, object>> = {};
     const implementation: grpc.UntypedServiceImplementation = {};
     for (const name of Object.keys(METHODS) as Method[]) {
@@ -98,12 +89,11 @@ class Service {
     this.server.addService(definition, implementation);
   }
 
-  listen(address: string): Promise<void> {
+  /** Listen at an address, and return its port. */
+  listen(address: string, credentials: grpc.ServerCredentials): Promise<number> {
     grpc.setLogVerbosity(grpc.logVerbosity.NONE); // it would write lines of another form
     return new Promise((resolve, reject) => {
-      this.server.bindAsync(address, grpc.ServerCredentials.createInsecure(), (error) =>
-        error === null ? resolve() : reject(error),
-      );
+      this.server.bindAsync(address, credentials, (error, port) => (error === null ? resolve(port) : reject(error)));
     });
   }
 
@@ -124,8 +114,9 @@ class Service {
 
   private unary(method: Exclude<Method, "Watch">): grpc.handleUnaryCall<Buffer, object> {
     return (call: Unary, respond: grpc.sendUnaryData<object>): void => {
-      if (!this.mayCall(call.metadata)) {
-        respond(REFUSED);
+      const refusal = this.refusal(method, call.metadata);
+      if (refusal !== undefined) {
+        respond(refusal);
         return;
       }
       const caller = new AbortController();
@@ -146,8 +137,9 @@ class Service {
   }
 
   private watch(call: Streaming): void {
-    if (!this.mayCall(call.metadata)) {
-      call.emit("error", REFUSED);
+    const refusal = this.refusal("Watch", call.metadata);
+    if (refusal !== undefined) {
+      call.emit("error", refusal);
       return;
     }
     const caller = new AbortController();
@@ -168,13 +160,20 @@ class Service {
       .finally(() => this.ended.signal.removeEventListener("abort", leave));
   }
 
-  private mayCall(metadata: grpc.Metadata): boolean {
+  /** Return why a call is refused; undefined if it is not. */
+  private refusal(method: Method, metadata: grpc.Metadata): typeof STRANGER | undefined {
+    if (this.secret === undefined) return method === "Configure" ? CONFIGURED : undefined;
     const given = Buffer.from(String(metadata.get(SECRET)[0] ?? ""));
-    return given.length === this.secret.length && timingSafeEqual(given, this.secret);
+    const known = given.length === this.secret.length && timingSafeEqual(given, this.secret);
+    return known ? undefined : STRANGER;
   }
 }
 
-const REFUSED = { code: grpc.status.UNAUTHENTICATED, details: "the call does not carry the secret of this start" };
+const STRANGER = { code: grpc.status.UNAUTHENTICATED, details: "the call does not carry the secret of this start" };
+const CONFIGURED = {
+  code: grpc.status.PERMISSION_DENIED,
+  details: "the plugin has its configuration from where it was started",
+};
 
 function methodOf(name: Method): grpc.MethodDefinition<Buffer, object> {
   const { response, streams } = METHODS[name];

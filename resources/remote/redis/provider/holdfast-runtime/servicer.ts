@@ -1,9 +1,10 @@
 // Made by `holdfast idl compile` from the package redis, target typescript. Do not edit it.
 /** Answers all calls of the protocol for one provider. The gRPC server and tests call `answer` and `watch`. */
 
-import { InvalidData } from "./decode.js";
+import { InvalidData, type Values } from "./decode.js";
 import { Cancelled, Redactor, failureOf, logFailure, textsOf } from "./failures.js";
 import { FunctionCalls } from "./function_calls.js";
+import type { Data } from "./json.js";
 import type * as messages from "./messages.js";
 import { NEWEST, OLDEST } from "./messages.js";
 import { matchesInTime } from "./matching.js";
@@ -85,6 +86,16 @@ export class Servicer {
     return this.redactor.message(await this.response(method, request, caller));
   }
 
+  /** Whether the configuration may have secrets. */
+  get hasSecrets(): boolean {
+    return (this.schema.config?.fields ?? []).some((each) => each.secret === true);
+  }
+
+  /** Configure the provider as an operator has written it. Throws `InvalidData`. */
+  async configureWith(data: Data): Promise<void> {
+    await this.use(this.payloads.configGiven(data));
+  }
+
   /** Return a text of the author's code without the secrets of the configuration. */
   masked(text: string): string {
     return this.redactor.text(text);
@@ -132,10 +143,13 @@ export class Servicer {
   }
 
   private async setConfig(request: messages.ConfigRequest): Promise<Given<messages.ConfigResponse>> {
-    const values = this.payloads.config(request.config);
-    this.redactor = new Redactor(textsOf(values));
-    await this.configure?.(values);
+    await this.use(this.payloads.config(request.config));
     return {};
+  }
+
+  private async use(config: Values): Promise<void> {
+    this.redactor = new Redactor(textsOf(config));
+    await this.configure?.(config);
   }
 
   private cancel(): Given<messages.CancelResponse> {
