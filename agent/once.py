@@ -80,13 +80,14 @@ async def _converge(
         async with host:
             host.update(managed=compiled.managed)
             await host.use_plugins(compiled.plugins)
+            listen = _read_ahead(host, settings, compiled, tell, only) if compiled.plugins else tell
             host.onlooker = onlooker
             if settings.etcd.endpoints:
                 await host.world_database.use(settings.etcd, str(compiled.grains["id"]))
             health = Health()
             health.listen = partial(_tell_of_health, health, emit)
             package_changes = PackageChanges(host.package_manager, health)
-            engine = Engine(host, settings.engine, journal, tell, watch=False, obstacle=package_changes.obstacle)
+            engine = Engine(host, settings.engine, journal, listen, watch=False, obstacle=package_changes.obstacle)
             host.blocking.alone = lambda: engine.alone
             if agent:
                 agent.tend(engine)
@@ -137,6 +138,29 @@ async def _listening(
                 each(event)
 
         yield run, tell
+
+
+def _read_ahead(
+    host: LocalHost,
+    settings: Settings,
+    compiled: Compiled,
+    tell: Callable[[Event], None],
+    only: Collection[str] | None,
+) -> Callable[[Event], None]:
+    """Let the run read remote resources ahead; return the listener of the engine, which also tells this of changes."""
+    from holdfast.agent.remote.ahead import ReadAhead  # noqa: PLC0415 - most runs have no remote resources
+
+    calls = compiled.compilation.calls
+    ahead = ReadAhead(calls if only is None else [call for call in calls if call.identity in only])
+    host.reading_ahead = ahead.plugin
+    if settings.engine.noop:
+        return tell
+
+    def told(event: Event) -> None:
+        ahead.tell(event)
+        tell(event)
+
+    return told
 
 
 async def _swap(

@@ -4,8 +4,8 @@
 
 prints one line of JSON: medians of a check that finds nothing to do, with the provider in another process (`remote_us`)
 and in this one (`in_process_us`), and their difference (`overhead_us`); the seconds of `holdfast apply` with that many
-notes as declared (`apply_s`, the fastest repetition, in definition order, one by one); those of a recheck of all in a
-running agent (`recheck_s`, the same); and how much more memory the agent has than with one note (`more_mib`).
+notes as declared (`apply_s`, the fastest repetition); those of a recheck of all in a running agent (`recheck_s`, the
+same); and how much more memory the agent has than with one note (`more_mib`).
 """
 
 from __future__ import annotations

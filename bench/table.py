@@ -131,7 +131,7 @@ ROWS = (
     ("remote", "check of a remote resource, one call to a plugin, median", "us", "remote_us", None),
     ("remote", "the same check with its provider in the same process, median", "us", "in_process_us", None),
     ("remote", "overhead of the plugin's process", "us", "overhead_us", 1000),
-    ("remote", "apply, 1 000 remote resources as declared, one by one", "s", "apply_s", None),
+    ("remote", "apply, 1 000 remote resources as declared", "s", "apply_s", 2.0),
     ("remote", "recheck of 1 000 remote resources as declared, by an agent", "s", "recheck_s", 2.0),
     ("remote", "memory of an agent with 1 000 remote resources, more than with one", "MiB", "more_mib", 50),
     ("idle", "idle agent with 1 000 files: CPU", "%", "idle_cpu_percent", 0.1),

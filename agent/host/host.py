@@ -108,6 +108,8 @@ class LocalHost:
         """Shows output of commands to a person. Called with identity, stream name and bytes."""
         self._bus: Any = None
         self._plugins: Plugins | None = None
+        self.reading_ahead: Callable[[str, Plugin], Plugin] | None = None
+        """Returns the plugin of a package as one that reads ahead."""
 
     async def __aenter__(self) -> Self:
         """Open nothing: each service is opened on first use."""
@@ -298,7 +300,8 @@ class LocalHost:
         """Return the plugin that provides a package. Raises `Permanent` if the settings name none."""
         if self._plugins is None:
             raise Permanent(f"no plugin provides {package}: name one under `plugins` in agent.yaml")
-        return self._plugins.get(package)
+        plugin = self._plugins.get(package)
+        return self.reading_ahead(package, plugin) if self.reading_ahead else plugin
 
     def package_manager(self) -> PkgInterface:
         """Return the functions of `pkg` on this host. Raises `Permanent` if there is no package manager."""

@@ -62,10 +62,13 @@ class RemoteCalls:
         """Return the inputs as on the wire."""
         return self.kind.payloads.pack_inputs(self.kind.model, self.inputs)
 
+    def item(self, id_: str) -> Any:
+        """Return what a request says that is to read the resource."""
+        return message["ReadItem"](subject=self._subject(id_), inputs=self.packed())
+
     async def read(self, id_: str) -> Present | None:
         """Return the resource as it is; None if it does not exist."""
-        item = message["ReadItem"](subject=self._subject(id_), inputs=self.packed())
-        answer = await self.plugin.read(item)
+        answer = await self.plugin.read(self.item(id_))
         self._refuse("Read", answer)
         if not answer.exists:
             return None
