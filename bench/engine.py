@@ -14,6 +14,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 from harness import median, process_figures
@@ -21,7 +22,7 @@ from harness import median, process_figures
 from holdfast import Context, Resource, Watch
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.model.events import Event, PassEnded
+from holdfast.agent.engine.model.events import Event, PassEnded, Ran
 from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.resources.context import UNASSIGNED, Report
 from holdfast.resources.meta import Meta
@@ -64,6 +65,14 @@ class MinimalContext:
         """Call a function without a thread."""
         return call(*arguments)
 
+    def keeping(self, *, private: bool) -> AbstractContextManager[None]:  # noqa: ARG002 - the signature of the context
+        """Keep nothing: no file is changed."""
+        return nullcontext()
+
+    def redacted(self, value: Any) -> Any:
+        """Return a value without its secrets; there are none."""
+        return value
+
 
 class MinimalHost:
     """The part of a host that the engine needs."""
@@ -100,6 +109,8 @@ class Bench:
     def _hear(self, event: Event) -> None:
         if isinstance(event, PassEnded):
             self.pass_ended.set()
+        elif isinstance(event, Ran) and event.outcome.result is False:
+            raise SystemExit(f"a run failed, so its time says nothing: {event.outcome.comment}")
 
     async def converge(self, graph: list[Call]) -> float:
         """Return the seconds of the first pass."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -138,18 +139,32 @@ ROWS = (
     ("idle", "idle agent with 1 000 files: memory (RSS)", "MiB", "idle_rss_mib", 58.0),
 )
 
+TIMEOUT = 600
+"""Seconds after which a benchmark has failed: the longest one takes three minutes."""
+LAST_LINES = 20
+"""Lines of a failed benchmark's stderr that are printed: an agent that runs in it writes its log there."""
+
 
 def figures(script: str) -> dict[str, Any] | None:
-    """Run one benchmark, given with its arguments. Return its figures; None if it failed, with the reason on stderr."""
+    """Run one benchmark, given with its arguments. Return its figures; None if it failed, with its errors on stderr."""
     name, *arguments = script.split()
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name(f"{name}.py")), *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
+    began = time.monotonic()
+    print(f"{script} ... ", end="", file=sys.stderr, flush=True)
+    try:
+        done = subprocess.run(
+            [sys.executable, str(Path(__file__).with_name(f"{name}.py")), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT,
+        )
+    except subprocess.TimeoutExpired:
+        print(f"failed: no result after {TIMEOUT} s", file=sys.stderr)
         return None
+    if done.returncode:
+        print("failed", *done.stderr.splitlines()[-LAST_LINES:], sep="\n", file=sys.stderr)
+        return None
+    print(f"{time.monotonic() - began:.0f} s", file=sys.stderr)
     return dict(json.loads(done.stdout.strip().splitlines()[-1]))
 
 
