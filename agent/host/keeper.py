@@ -74,13 +74,18 @@ def keep(request: int, lifeline: int, report: int) -> NoReturn:
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     for descriptor in {reading, *kept.streams, kept.passed}:
         os.close(descriptor)
-    os.write(report, b"pid %d\n" % pid)
+    _report(report, b"pid %d\n" % pid)
     _wait(pid, lifeline, writing, kept.patience)
     status = _end(pid)
     _remove(kept.home)
-    with contextlib.suppress(BrokenPipeError):
-        os.write(report, b"ended %d\n" % status)
+    _report(report, b"ended %d\n" % status)
     os._exit(0)
+
+
+def _report(report: int, line: bytes) -> None:
+    """Write a line of the report; the agent may have died meanwhile."""
+    with contextlib.suppress(BrokenPipeError):
+        os.write(report, line)
 
 
 def _become(kept: Kept, stdin: int, report: int) -> NoReturn:
