@@ -20,7 +20,7 @@ from holdfast.agent.narrate import Narrator
 
 @dataclass(eq=False)
 class _Caller:
-    """Who waits for the outcome of a run."""
+    """A caller that waits for the outcome of a run."""
 
     asked: Callable[[], None]
     """Called before the run begins whose outcome the caller waits for."""
@@ -60,7 +60,8 @@ class Triggers:
             self._engine.trigger(identity)
         except KeyError:  # the states were replaced during the search
             raise ControlError(_no_longer(identity)) from None
-        self._waiting.setdefault(identity, []).append(caller)
+        before = self._waiting.get(identity, ())
+        self._waiting[identity] = [*(each for each in before if not each.outcome.done()), caller]
         if caller.earlier is None:
             caller.asked()
         if self._engine.going_down:

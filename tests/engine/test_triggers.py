@@ -172,3 +172,14 @@ async def test_the_run_after_a_pause_is_for_the_operator(
 
         assert operator.asked == ["zsetting.present[a]"]
         assert [outcome.cause for outcome in bench.outcomes("a")][-1] == "command"
+
+
+async def test_triggers_in_a_pause_are_not_collected(bench: Bench, operator_of: Callable[[Engine], Operator]) -> None:
+    """A program that triggers a paused resource for days takes no memory of the agent."""
+    async with bench.running(state("a")) as engine:
+        operator = operator_of(engine)
+        engine.pause()
+        for _ in range(3):
+            await operator.trigger("zsetting.present[a]")
+
+        assert [len(each) for each in operator.triggers._waiting.values()] == [1]
