@@ -139,19 +139,23 @@ class CopiedMemory:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._reading = asyncio.Lock()
         self._records: dict[str, RemoteRecord | None] | None = None
 
     async def get(self, token: str, name: str) -> RemoteRecord | None:
         """Return what is remembered; None if nothing is, or if this user may not read the records."""
-        if self._records is None:
-            self._records = await Blocking(1)(_read, self._path)
-        return self._records.get(key_of(token, name))
+        return (await self._all()).get(key_of(token, name))
 
     async def put(self, token: str, name: str, record: RemoteRecord | None) -> None:
         """Remember until the run ends."""
-        await self.get(token, name)
-        if self._records is not None:
-            self._records[key_of(token, name)] = record
+        (await self._all())[key_of(token, name)] = record
+
+    async def _all(self) -> dict[str, RemoteRecord | None]:
+        """Return all records. They are read once: several resources ask at the same time."""
+        async with self._reading:
+            if self._records is None:
+                self._records = await Blocking(1)(_read, self._path)
+        return self._records
 
 
 def all_in(reader: RecordReader) -> Iterator[RememberedResource]:

@@ -99,6 +99,23 @@ async def test_a_run_that_only_looks_writes_nothing(tmp_path):
     assert [*tmp_path.iterdir()] == []
 
 
+async def test_a_run_that_changes_nothing_keeps_what_its_resources_find_at_the_same_time(records, tmp_path):
+    """The records are read once: a second reading would overwrite what the first resource has found meanwhile."""
+    await RemoteMemory(records.api).put(TOKEN, "web", RECORD)
+    memory = CopiedMemory(tmp_path / "records.db")
+
+    async def found(name: str) -> None:
+        await memory.get(TOKEN, name)
+        await memory.put(TOKEN, name, RECORD._replace(id=name))
+
+    await asyncio.gather(*(found(f"n{number}") for number in range(20)))
+
+    assert [(await memory.get(TOKEN, f"n{number}")).id for number in range(20)] == [
+        f"n{number}" for number in range(20)
+    ]
+    assert (await memory.get(TOKEN, "web")).id == "n-7"
+
+
 async def test_the_verb_db_shows_exports_and_imports_them(records, tmp_path):
     """A host that is set up again knows its remote resources."""
     await RemoteMemory(records.api).put(TOKEN, "web", RECORD)
