@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from holdfast.resources.context import Context, Watch
     from holdfast.resources.contract import Resource
     from holdfast.resources.delta import Delta
+    from holdfast.resources.dependencies import Dependency
     from holdfast.resources.errors import Permanent, Temporary
     from holdfast.resources.fields import AbsPath, Mode, Text, Texts, field
-    from holdfast.resources.dependencies import Dependency
     from holdfast.resources.traits import (
         Backed,
         Declaration,
@@ -63,7 +63,11 @@ __all__ = [
     "plugin",
 ]
 
-_MODULES = {"idl": "holdfast.resources.idl", "pack": "holdfast.agent.plugins.pack", "plugin": "holdfast.agent.plugins.api"}
+_MODULES = {
+    "idl": "holdfast.resources.idl",
+    "pack": "holdfast.agent.plugins.pack",
+    "plugin": "holdfast.agent.plugins.api",
+}
 _HOME = {
     "Composite": "composite",
     "Part": "composite",
