@@ -114,9 +114,7 @@ def read_trusted(path: str, limit: int = LIMIT, *, secret: bool = False) -> byte
 
     `secret`: a file that everybody can read is refused. Raises `OSError`, `Permanent` and `Unsafe`.
     """
-    place = at(path, follow=True)
-    handle, info = place.open()
-    demand_trusted(place, info, acl_of(handle))
+    handle, info = _open_trusted(path)
     if secret and info.st_mode & stat.S_IROTH:
         raise Unsafe(f"cannot use the secret in {path}: everybody can read it; chmod o= {path}")
     return read_whole(handle.fd, info, limit, path)
@@ -127,9 +125,14 @@ def demand_trusted_file(path: str) -> None:
 
     Raises `OSError` if there is none, and `Permanent` for what is no regular file.
     """
+    _open_trusted(path)
+
+
+def _open_trusted(path: str) -> tuple[Handle, os.stat_result]:
     place = at(path, follow=True)
     handle, info = place.open()
     demand_trusted(place, info, acl_of(handle))
+    return handle, info
 
 
 def make_parents(path: str, uid: int = -1, gid: int = -1, mode: int = 0o755) -> list[str]:
