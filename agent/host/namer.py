@@ -8,8 +8,9 @@ a directory, in a bounded memory.
 No check and no repair waits for the thread. Only the report of a repair does, for fifty milliseconds at most (`who`).
 If the thread is late (a flood of events, a name service that hangs), reports do not wait until it answers again.
 
-No process is known: for changes through other hard links and through memory maps, of other hosts on a network file
-system, on file systems that fanotify does not accept, and without CAP_SYS_ADMIN or before Linux 5.15.
+No process is known: for changes through other hard links and through memory maps, of a file that is a mount point
+itself (the kernel names the directory to which the file belongs), of other hosts on a network file system, on file
+systems that fanotify does not accept, and without CAP_SYS_ADMIN or before Linux 5.15.
 """
 
 from __future__ import annotations
