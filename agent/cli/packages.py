@@ -125,7 +125,7 @@ def _files(package: Package, schema: str, makers: Mapping[str, object], problems
                 if path in files or path.startswith("/") or ".." in path.split("/"):
                     raise ValueError(f"the path {path!r} is already used, or leads out of the directory")
                 files[path] = with_header(path, text, sources, package.name, name)
-        except RAISED as error:  # the code of a target may be anybody's
+        except RAISED as error:  # a target may be the code of another distribution
             told = f"the target {name!r} fails: {type(error).__name__}: {error}"
             problems.append(Problem(Location(name), "idl-target", told))
     return files
@@ -146,7 +146,7 @@ def _targets(names: Sequence[str]) -> Iterator[PackageTarget]:
             continue
         try:
             yield found.load()
-        except RAISED as error:  # the code of a target may be anybody's
+        except RAISED as error:  # a target may be the code of another distribution
             raise click.UsageError(f"the target {name!r} cannot be loaded: {error}") from error
 
 

@@ -313,7 +313,7 @@ class PathWatcher:
         self._flush()
 
     def _changed(self, tops: list[PathNode]) -> None:
-        """Tell of nodes that may lead to another file, or to none; this affects every path below."""
+        """Send the events of nodes that may lead to another file, or to none; this affects every path below."""
         for node in tops:
             self._writing.pop(node, None)
         told = {subscription for node in tops for each in node.below() for subscription in each.subscribers}

@@ -1,4 +1,8 @@
-"""Calls that block, one after the other, in a thread that ends when there are none for a second."""
+"""Calls that block, one after the other, in a thread that ends when there are none for a second.
+
+Unlike `agent/host/blocking`, which the store must not import, it also makes the calls whose callers were cancelled: the
+database writes what it was given.
+"""
 
 from __future__ import annotations
 

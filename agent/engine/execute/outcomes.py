@@ -246,9 +246,9 @@ def _still_due(vertex: Vertex, outcome: Outcome) -> bool:
 
 
 def _referrers(vertex: Vertex) -> Iterator[Vertex]:
-    """Yield vertices downstream that refer to this one by number or identifier: its repair may have made it anew.
+    """Yield vertices downstream that refer to this one by number or identifier: its repair may have created it again.
 
-    So a file refers to a user who was created again, and a table to its database, even if the identifier is the same.
+    A file refers to its owner, for example, and a schema to its database, whose identifier may be the same as before.
     """
     offered = {uid for uid in kinds.offers(vertex.resource) if uid[0] in BY_NUMBER}
     referred = isinstance(vertex.resource, Referring)

@@ -60,8 +60,8 @@ KEEP_ALIVE = "/etcdserverpb.Lease/LeaseKeepAlive"
 class EtcdDriver(Driver):
     """A cluster, or a part of its keys. `renew` reads the access again, in a thread, before each connection.
 
-    `room`: most bytes that `read` returns. A watch that has told of as many ends with `Compacted`, so that its consumer
-    reads again: what other hosts write takes no more memory than twice that.
+    `room`: most bytes that `read` returns. A watch that has received more ends with `Compacted`, so that its consumer
+    reads again: what other hosts write takes at most twice as much memory.
     """
 
     limits = Limits(operations=128, bytes=1_500_000)
