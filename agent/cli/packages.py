@@ -153,15 +153,18 @@ def _targets(names: Sequence[str]) -> Iterator[PackageTarget]:
 # -- new ---------------------------------------------------------------------------------------------------------
 
 
-def new(name: str, folder: Path) -> None:
-    """Make a package. Raises `UsageError` if its folder exists or its name is not allowed."""
+def new(name: str, folder: Path, language: str) -> None:
+    """Make a package, whose provider is in this language.
+
+    Raises `UsageError` if its folder exists or its name is not allowed.
+    """
     told, hint = wrong_member("name", name)
     if told:
         raise click.UsageError(f"{told}: {hint}")
     if os.path.lexists(folder):
         raise click.UsageError(f"{folder} exists; name a new folder with --to")
     absolute = Path(os.path.abspath(folder))  # noqa: PTH100 - removes ".."
-    write([OutputDirectory(folder, {}, changed=files_of(name, absolute))])
+    write([OutputDirectory(folder, {}, changed=files_of(name, language, absolute))])
     idl, pack, provider = (folder / each for each in ("idl", "pack", "provider"))
-    compile_package(idl, pack, provider, TARGETS, stale=False)
+    compile_package(idl, pack, provider, TARGETS[language], stale=False)
     say(f"{folder / 'README.md'} says what is where, and what to do next")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from holdfast.agent.cli.options import reports_problems
+from holdfast.agent.idl.starting import TARGETS
 from holdfast.agent.verbs import PACKAGES, verb
 
 _PATH = click.Path(path_type=Path)
@@ -61,9 +62,15 @@ def compile(idl: Path, out_pack: Path, out_provider: Path, target: str, stale: b
 @idl.command(short_help="Make a new package.")
 @click.argument("name", metavar="NAME")
 @click.option("--to", "folder", type=_PATH, metavar="DIR", help="Folder to make; default: ./NAME.")
+@click.option(
+    "--target", type=click.Choice(tuple(TARGETS)), default="python", help="Language of its provider; default: python."
+)
 @reports_problems
-def new(name: str, folder: Path | None) -> None:
-    """Make a package with an example resource, and compile it."""
+def new(name: str, folder: Path | None, target: str) -> None:
+    """Make a package with an example resource, and compile it.
+
+    The provider, its tests and an agent that uses it are there as well; README.md in the new folder says what is next.
+    """
     from holdfast.agent.cli import packages
 
-    packages.new(name, folder or Path(name))
+    packages.new(name, folder or Path(name), target)

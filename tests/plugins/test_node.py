@@ -233,3 +233,12 @@ async def test_the_caller_of_an_abandoned_call_is_told_to_the_author_and_others_
         await caller.read("read-hangs", timeout=0.2)
 
     assert (await caller("Create", inputs=WEB)).id == "web"
+
+
+def test_a_trial_calls_a_provider_as_the_agent_does(node_notes):
+    """`plugin.Trial` in TypeScript: the tests of notes/trial.test.ts, by the runner of Node.js."""
+    command = [typescript.node(), "--test", str(node_notes / "trial.test.js")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
+
+    assert done.returncode == 0, done.stdout
+    assert "# pass 8" in done.stdout

@@ -10,7 +10,7 @@ import { type Note, type NoteArgs, NoteOperations } from "./note_stub.js";
 
 type Content = [owner: string, lines: string[]];
 
-class Notes extends NoteOperations {
+export class Notes extends NoteOperations {
   directory = "";
   readonly calls: string[] = [];
   private readonly events: plugin.WatchEvent[] = [];
@@ -131,7 +131,7 @@ async function misbehave(name: string, when: string, inputs: Partial<NoteArgs>):
   if (deed === "waits") throw new plugin.Temporary("the note is locked");
 }
 
-class Counting extends CountFunction {
+export class Counting extends CountFunction {
   constructor(private readonly notes: Notes) {
     super();
   }
@@ -157,8 +157,10 @@ function returned(deed: string): CountResult {
   return { nothing: {}, text: { total: "five" } }[deed] as unknown as CountResult;
 }
 
-const notes = new Notes();
-const parts = process.env["NOTES_WITHOUT_FUNCTION"] ? [notes] : [notes, new Counting(notes)];
-plugin.serve(PACKAGE, parts, (config: Config) => {
-  notes.directory = config.directory;
-});
+if (process.argv[1]?.endsWith("provider.js")) {
+  const notes = new Notes();
+  const parts = process.env["NOTES_WITHOUT_FUNCTION"] ? [notes] : [notes, new Counting(notes)];
+  plugin.serve(PACKAGE, parts, (config: Config) => {
+    notes.directory = config.directory;
+  });
+}
