@@ -128,12 +128,11 @@ class _ModulePage:
         if type_.type == "choice":
             shown = " or ".join(f"`{each}`" for each in type_.choices)
             return self._link(type_.enumeration) if type_.enumeration else shown
+        word = {"none": "null", "set": "set"}.get(type_.type, WORDS.get(type_.type, type_.type))
         if type_.type == "reference":
             module, kind = self.kinds.get(type_.target, ("", type_.target))
-            return (
-                f"reference to [`{kind}`]({self._file(module)}#{_anchor(kind)})" if module else f"reference to `{kind}`"
-            )
-        word = {"none": "null", "set": "set"}.get(type_.type, WORDS.get(type_.type, type_.type))
+            shown = f"[`{kind}`]({self._file(module)}#{_anchor(kind)})" if module else f"`{kind}`"
+            word = f"reference to {shown}"
         items = f" of {self._type(type_.items)}" if type_.items is not None and type_.items.type != "any" else ""
         limits = restrictions(type_)
         return f"{word}{items}" + (f" ({', '.join(limits)})" if limits else "")

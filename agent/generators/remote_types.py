@@ -17,18 +17,13 @@ NOT_NULL: Schema = {"not": {"type": "null"}}
 DURATION = r"^(?:[0-9]+(?:[.][0-9]+)?(?:us|ms|s|m|h|d))+$"
 OF_PYTHON = re.compile(r"\(\?(?![:=!]|<[=!])|\\(?![\^$\\.*+?()\[\]{}|/\-dDwWsSbBnrtfvxu1-9]|$)|[*+?}]\+")
 """What an expression of JavaScript, by which an editor matches texts, cannot have; such a pattern is left out."""
-REFERENCE: Schema = {
-    "anyOf": [
-        {"type": "string"},
-        {
-            "type": "object",
-            "properties": {"ref": {"description": "ID of the state that declares the resource.", "type": "string"}},
-            "required": ["ref"],
-            "additionalProperties": False,
-        },
-    ]
+STATE: Schema = {
+    "type": "object",
+    "properties": {"ref": {"description": "ID of the state that declares the resource.", "type": "string"}},
+    "required": ["ref"],
+    "additionalProperties": False,
 }
-"""The identifier of a resource, or the state that declares it."""
+"""The state that declares a resource, in place of its identifier."""
 
 
 def remote_schema(type_: Type) -> Schema:
@@ -95,7 +90,7 @@ FORMS: Mapping[str, Callable[[Type], Schema]] = {
     "path": _exactly(type="string", pattern="^/"),
     "address": _exactly(type="string", anyOf=[{"format": "ipv4"}, {"format": "ipv6"}], pattern="^[0-9A-Fa-f.:]+$"),
     "choice": lambda type_: {"enum": list(type_.choices)},
-    "reference": lambda _: REFERENCE,
+    "reference": lambda type_: {"anyOf": [_text(type_), STATE]},
     "list": _list,
     "set": _list,
     "mapping": _mapping,

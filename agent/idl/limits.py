@@ -19,7 +19,7 @@ FOR: Final[Mapping[str, tuple[TypeWord, ...]]] = {
     "maximum": NUMBERS,
     "above": NUMBERS,
     "below": NUMBERS,
-    "pattern": ("text",),
+    "pattern": ("text", "reference"),
     "shortest": LENGTHS,
     "longest": LENGTHS,
 }

@@ -41,7 +41,7 @@ class Type:
 
     type: TypeWord
     patterns: tuple[str, ...] = ()
-    """Of text: regular expressions, each of which matches the whole text."""
+    """Of text and of a reference: regular expressions, each of which matches the whole text or identifier."""
     numbers: bool = False
     """Of text: numbers are accepted, too, as they are written."""
     choices: tuple[str | int | bool, ...] = ()

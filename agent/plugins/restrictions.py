@@ -21,7 +21,8 @@ def restriction(type_: Type, value: Any) -> tuple[str, str] | None:
         return "range", told
     if type_.type in LENGTHS and (told := _wrong_length(type_, len(value))):
         return "length", told
-    wrong = next((each for each in type_.patterns if not _matches(each, value)), None) if type_.type == "text" else None
+    matched = type_.patterns if isinstance(value, str) else ()  # a reference may be a declaration
+    wrong = next((each for each in matched if not _matches(each, value)), None)
     return None if wrong is None else ("pattern", f"it must match {wrong!r}")
 
 

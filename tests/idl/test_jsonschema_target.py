@@ -172,6 +172,8 @@ TYPES = [
     Type("number", above=0, below=7),
     Type("text", shortest=1, longest=3),
     Type("text", patterns=("[a-z]+", "a.*")),
+    Type("reference", target="aws:ec2/vpc:Vpc"),
+    Type("reference", target="aws:ec2/vpc:Vpc", patterns=("[a-z]+",)),
     Type("choice", choices=("abc", "etc")),
     Type("list", items=TEXT, shortest=1),
     Type("set", items=TEXT),

@@ -147,6 +147,7 @@ LIMITED = Record(
         Field("long", Type("duration"), default="1h30m"),
         Field("pass_word", Type("text", longest=4), secret=True, wire="passWord"),
         Field("either", Type("union", members=(INTEGER, TEXT, Type("list", items=NUMBER)))),
+        Field("of", Type("reference", target="p:m:T", patterns=("[a-z]+/[a-z]+",))),
         Field("needed", Type("boolean"), required=True),
     ),
     (
@@ -182,6 +183,9 @@ TABLE: list[tuple[str, list[tuple[str, str]]]] = [
     ('"needed": true, "word": "äöü"', []),
     ('"needed": true, "word": "abcd"', [("length", "word")]),
     ('"needed": true, "word": "a1"', [("pattern", "word")]),
+    ('"needed": true, "of": "shop/app"', []),
+    ('"needed": true, "of": "shop"', [("pattern", "of")]),
+    ('"needed": true, "of": {"$unknown": true}', []),
     ('"needed": true, "word": "a", "bytes": "aGk="', [("rule", "")]),
     ('"needed": true, "bytes": "aGk"', [("form", "bytes")]),
     ('"needed": true, "bytes": "aGkh"', [("length", "bytes")]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
 import sys
 import time
@@ -148,7 +149,8 @@ def test_mistakes_in_states_are_reported_with_their_lines(site):
     site.sls(
         "shop",
         "a:\n  postgres.role:\n    - logni: true\n    - connection_limit: -5\n"
-        "b:\n  postgres.grant:\n    - schema: {ref: a}\n    - role: x\n    - privileges: [slect]\n",
+        "b:\n  postgres.grant:\n    - schema: {ref: a}\n    - role: x\n    - privileges: [slect]\n"
+        "c:\n  postgres.grant:\n    - schema: shop\n    - role: x\n    - privileges: [usage]\n",
     )
     said = site("check", check=3)
 
@@ -158,3 +160,4 @@ def test_mistakes_in_states_are_reported_with_their_lines(site):
     assert "shop.sls:4" in told
     assert "shop.sls:9" in told
     assert "did you mean 'select'?" in told
+    assert re.search(r"shop.sls:12.*schema.*'\[\^/\]\+/\[\^/\]\+'", told)

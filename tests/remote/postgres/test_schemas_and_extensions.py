@@ -92,8 +92,6 @@ async def test_an_extension_without_files_is_refused_with_advice(agent, database
         await agent.run("postgres.extension", database=database, name="postgis")
     with pytest.raises(Failed, match=f"schema rule: the schema must be in the database '{database}'"):
         await agent.check("postgres.extension", database=database, name="hstore", schema="other/app")
-    with pytest.raises(Failed, match="schema form: it must be the database and the schema with a slash"):
-        await agent.check("postgres.extension", database=database, name="hstore", schema="app")
 
 
 async def test_a_database_that_lets_nobody_in_is_no_missing_one(agent, server, database):

@@ -4,7 +4,7 @@ from holdfast import idl
 
 from .database import Database
 from .names import Identifier
-from .schema import Schema
+from .schema import SchemaId
 
 
 class Extension(idl.Resource):
@@ -20,7 +20,7 @@ class Extension(idl.Resource):
     """Database that it is installed in."""
     name: Identifier = idl.field(replaces=True)
     """Name of the extension."""
-    schema: idl.Ref[Schema] = idl.field(computed=True)
+    schema: SchemaId = idl.field(computed=True)
     """Schema of its objects, `database/schema`; by default the one that the extension names, or `public`."""
     version: str = idl.field(computed=True, shortest=1, longest=63)
     """Its version; by default the newest one when it is installed."""

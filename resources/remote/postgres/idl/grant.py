@@ -5,7 +5,7 @@ from holdfast import idl
 from .database import Database
 from .names import Identifier
 from .role import Role
-from .schema import Schema
+from .schema import SchemaId
 
 
 class Objects(idl.Enum):
@@ -68,7 +68,7 @@ class Grant(_Privileges):
         - privileges: [select]
     """
 
-    schema: idl.Ref[Schema] = idl.field(replaces=True)
+    schema: SchemaId = idl.field(replaces=True)
     """Schema, `database/schema`."""
     objects: Objects = idl.field(default=Objects.SCHEMA, replaces=True)
     """What in the schema."""
@@ -91,7 +91,7 @@ class DefaultGrant(_Privileges):
 
     owner: idl.Ref[Role] = idl.field(replaces=True)
     """Role that creates the objects."""
-    schema: idl.Ref[Schema] = idl.field(optional=True, replaces=True)
+    schema: SchemaId = idl.field(optional=True, replaces=True)
     """Schema of the objects, `database/schema`."""
     database: idl.Ref[Database] = idl.field(optional=True, replaces=True)
     """Database, for objects in all of its schemas."""

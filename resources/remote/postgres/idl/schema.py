@@ -1,5 +1,7 @@
 """Schemas of databases."""
 
+from typing import Annotated
+
 from holdfast import idl
 
 from .database import Database
@@ -28,3 +30,7 @@ class Schema(idl.Resource):
     """A deletion drops it with all that it contains. Otherwise a schema that is not empty is not dropped."""
     oid: int = idl.field(out=True)
     """Number of the schema in the database."""
+
+
+SchemaId = Annotated[idl.Ref[Schema], idl.limits(pattern="[^/]+/[^/]+")]
+"""A schema: `{ref: STATE}`, or database and name with a slash between them, `shop/app`."""

@@ -26,7 +26,7 @@ class Extension(pack.Resource):
     """Database that it is installed in."""
     name: _module_names.Identifier
     """Name of the extension."""
-    schema: _module_schema.Schema | str | pack.Unset = pack.UNSET
+    schema: _module_schema.SchemaId | pack.Unset = pack.UNSET
     """Schema of its objects, `database/schema`; by default the one that the extension names, or `public`."""
     version: str | pack.Unset = pack.UNSET
     """Its version; by default the newest one when it is installed."""

@@ -67,7 +67,7 @@ class Grant(pack.Resource):
     """It may grant these privileges to others."""
     exact: bool | pack.Unset = pack.UNSET
     """Revoke privileges that are not declared here. If several grants are about the same objects, all say `false`."""
-    schema: _module_schema.Schema | str
+    schema: _module_schema.SchemaId
     """Schema, `database/schema`."""
     objects: Objects | pack.Unset = pack.UNSET
     """What in the schema."""
@@ -100,7 +100,7 @@ class DefaultGrant(pack.Resource):
     """Revoke privileges that are not declared here. If several grants are about the same objects, all say `false`."""
     owner: _module_role.Role | str
     """Role that creates the objects."""
-    schema: _module_schema.Schema | str | pack.Unset = pack.UNSET
+    schema: _module_schema.SchemaId | pack.Unset = pack.UNSET
     """Schema of the objects, `database/schema`."""
     database: _module_database.Database | str | pack.Unset = pack.UNSET
     """Database, for objects in all of its schemas."""

@@ -38,3 +38,7 @@ class Schema(pack.Resource):
 from . import database as _module_database
 from . import names as _module_names
 from . import role as _module_role
+
+
+SchemaId = Schema | str
+"""A schema: `{ref: STATE}`, or database and name with a slash between them, `shop/app`."""

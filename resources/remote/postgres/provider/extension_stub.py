@@ -23,7 +23,7 @@ class Extension(plugin.Struct):
     """Database that it is installed in."""
     name: names_stub.Identifier
     """Name of the extension."""
-    schema: str | plugin.Unset = plugin.UNSET
+    schema: schema_stub.SchemaId | plugin.Unset = plugin.UNSET
     """Schema of its objects, `database/schema`; by default the one that the extension names, or `public`."""
     version: str | plugin.Unset = plugin.UNSET
     """Its version; by default the newest one when it is installed."""
@@ -53,3 +53,4 @@ class ExtensionOperations(plugin.Operations[Extension]):
 
 # Here, because modules may refer to each other in a circle.
 import names_stub
+import schema_stub

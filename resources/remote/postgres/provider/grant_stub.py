@@ -65,7 +65,7 @@ class Grant(plugin.Struct):
     """It may grant these privileges to others."""
     exact: bool | plugin.Unset = plugin.UNSET
     """Revoke privileges that are not declared here. If several grants are about the same objects, all say `false`."""
-    schema: str
+    schema: schema_stub.SchemaId
     """Schema, `database/schema`."""
     objects: Objects | plugin.Unset = plugin.UNSET
     """What in the schema."""
@@ -115,7 +115,7 @@ class DefaultGrant(plugin.Struct):
     """Revoke privileges that are not declared here. If several grants are about the same objects, all say `false`."""
     owner: str
     """Role that creates the objects."""
-    schema: str | plugin.Unset = plugin.UNSET
+    schema: schema_stub.SchemaId | plugin.Unset = plugin.UNSET
     """Schema of the objects, `database/schema`."""
     database: str | plugin.Unset = plugin.UNSET
     """Database, for objects in all of its schemas."""
@@ -185,3 +185,4 @@ class DatabaseGrantOperations(plugin.Operations[DatabaseGrant]):
 
 # Here, because modules may refer to each other in a circle.
 import names_stub
+import schema_stub

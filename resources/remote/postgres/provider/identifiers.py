@@ -35,9 +35,6 @@ def wrong_schema(field: str, identifier: object, database: str | None = None) ->
     if not isinstance(identifier, str):
         return []
     names = parts(identifier)
-    if len(names) != 2 or not all(names):
-        told = "it must be the database and the schema with a slash between them: 'shop/app'"
-        return [plugin.Violation("form", field, told)]
     if database is not None and names[0] != database:
         return [plugin.Violation("rule", field, f"the schema must be in the database {database!r}")]
     return [each for name in names for each in wrong_name(field, name)]

@@ -53,3 +53,7 @@ class SchemaOperations(plugin.Operations[Schema]):
 
 # Here, because modules may refer to each other in a circle.
 import names_stub
+
+
+SchemaId = str
+"""A schema: `{ref: STATE}`, or database and name with a slash between them, `shop/app`."""
