@@ -25,8 +25,8 @@ export function restriction(schema: Schema, type: Type, value: unknown): Told | 
   const unit = LENGTHS[type.type];
   const told = unit && wrongLength(type, lengthOf(value), unit);
   if (told) return ["length", told];
-  if (type.type !== "text") return undefined;
-  const wrong = (type.patterns ?? []).find((pattern) => !schema.matches(pattern, value as string));
+  if (typeof value !== "string") return undefined; // a reference may be a declaration
+  const wrong = (type.patterns ?? []).find((pattern) => !schema.matches(pattern, value));
   return wrong === undefined ? undefined : ["pattern", `it must match '${wrong}'`];
 }
 
