@@ -43,34 +43,42 @@ def chosen(since: float | None, until: float | None, **asked: Any) -> Chosen:
 def show(path: Path, form: str, limit: int, asked: Chosen, *, diff: bool) -> None:
     """Print at most `limit` changes and notes, with their passes. Raises `HoldfastError`."""
     with RecordReader(path) as reader:
-        found = newest_first(reader, asked)
+        found = _Limited(newest_first(reader, asked), limit)
         if form == "json":
-            _show_json(found, limit)
+            rows = list(map(_row, found))
+            print_rows({"older": found.older}, "history", rows)
             return
-        page, last = _Page(reader, Paper.stdout(), diff=diff), None
-        for record in _limited(found, limit):
+        page, empty = _Page(reader, Paper.stdout(), diff=diff), True
+        for record in found:
+            empty = False
             for line in page.told(record):
                 click.echo(line)
-            last = record
         sys.stdout.flush()
-        if last is None:
+        if empty:
             say("the records have no such change", err=True)
-        elif next(found, None) is not None:
-            say(f"older ones: holdfast history --before {last.id}", err=True)
+        elif found.older:
+            say(f"older ones: holdfast history --before {found.older}", err=True)
 
 
-def _limited(found: Iterator[HistoryRecord], limit: int) -> Iterator[HistoryRecord]:
-    """Yield records until there are `limit` changes and notes."""
-    left = limit
-    while left and (record := next(found, None)) is not None:
-        left -= record.table != "passes"
-        yield record
+class _Limited:
+    """Records until there are `limit` changes and notes; the pass of the last change is one of them, if it follows."""
 
+    def __init__(self, found: Iterator[HistoryRecord], limit: int) -> None:
+        self._found, self._limit = found, limit
+        self.older: str | None = None
+        """ID of the last record, if there are older ones; known at the end."""
 
-def _show_json(found: Iterator[HistoryRecord], limit: int) -> None:
-    records = list(_limited(found, limit))
-    older = records[-1].id if records and next(found, None) is not None else None
-    print_rows({"older": older}, "history", list(map(_row, records)))
+    def __iter__(self) -> Iterator[HistoryRecord]:
+        """Yield the records."""
+        left, run, last = self._limit, None, None
+        for record in self._found:
+            if not left and (record.table != "passes" or record.id != run):
+                self.older = last
+                return
+            if record.table != "passes":
+                left, run = left - 1, record.values.get("run")
+            last = record.id
+            yield record
 
 
 def _row(record: HistoryRecord) -> dict[str, Any]:

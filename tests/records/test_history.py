@@ -191,6 +191,20 @@ async def test_a_time_limits_what_is_shown(site: Site, monkeypatch: pytest.Monke
     assert site.tree.json("history", "--limit", "3")["older"] is None
 
 
+async def test_the_pass_of_the_last_change_is_not_left_for_the_next_list(site: Site) -> None:
+    """It was shown above the change. Between two changes of one pass, both lists show the pass."""
+    await site.a_pass(outcome("a"), number=1)
+    await site.a_pass(outcome("b"), outcome("c"), number=2)
+    lists, before = [], ["--limit", "1"]
+    while len(lists) < 3:
+        done = site.tree("history", *before, check=0)
+        lists.append(re.findall(r"pass \d|file\.managed\[.\]|\b[abc]\b", done.stdout))
+        before = ["--limit", "1", "--before", done.stderr.partition("--before ")[2].strip()]
+
+    assert lists == [["pass 2", "c"], ["pass 2", "b"], ["pass 1", "a"]]
+    assert done.stderr == ""
+
+
 async def test_times_are_those_of_the_records_if_the_clock_was_ahead(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
