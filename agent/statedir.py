@@ -107,11 +107,7 @@ class Lock:
         try:
             descriptor = os.open(place.at, how, 0o600, dir_fd=place.fd)
         except OSError as error:
-            if error.errno not in (errno.EROFS, errno.ENOSPC, errno.EDQUOT):
-                raise
-            raise refused_call(
-                f"cannot use {self.path}: {error.strerror}; {_fix(str(error.strerror))}", error
-            ) from None
+            raise _advised(f"cannot use {self.path}", error) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -177,6 +173,13 @@ def _holder(name: str) -> int:
     return pid if uid in paths.trusted_uids() else 0
 
 
+def _advised(what: str, error: OSError) -> OSError | HoldfastError:
+    """Return an error that says what to do about a disk that cannot be written; other errors as they are."""
+    if error.errno not in (errno.EROFS, errno.ENOSPC, errno.EDQUOT):
+        return error
+    return refused_call(f"{what}: {error.strerror}; {_fix(str(error.strerror))}", error)
+
+
 def private_directory(path: Path) -> Path:
     """Make a directory for the agent alone.
 
@@ -193,6 +196,8 @@ def private_directory(path: Path) -> Path:
         raise HoldfastError(
             f"cannot keep state in {path}: permission denied; run as root, or use another --state-dir"
         ) from None
+    except OSError as error:
+        raise _advised(f"cannot keep state in {path}", error) from None
     if found.info.st_uid not in paths.trusted_uids():
         raise HoldfastError(
             f"cannot keep state in {path}: it belongs to uid {found.info.st_uid}; use another --state-dir"

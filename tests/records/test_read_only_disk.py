@@ -90,3 +90,17 @@ def test_nothing_starts_on_a_disk_that_is_read_only(tree: Tree) -> None:
         assert len(tree.json("drift", "list", check=0)["drifts"]) == 1
     finally:
         subprocess.run(["umount", "--lazy", state], check=True)
+
+
+def test_a_state_directory_that_cannot_be_made_says_what_to_do(tree: Tree) -> None:
+    """The disk is read-only before the first start."""
+    above = tree.root / "disk"
+    above.mkdir()
+    mount("-t", "tmpfs", "-o", "ro,mode=0755", "none", above)
+    try:
+        for verb in ("run", "apply"):
+            said = tree(verb, "--state-dir", above / "state", check=1).stderr
+            wanted = f"cannot keep state in {above}/state: Read-only file system; make its file system writable"
+            assert said == f"holdfast: {wanted}\n"
+    finally:
+        subprocess.run(["umount", "--lazy", above], check=True)
