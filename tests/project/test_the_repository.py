@@ -146,3 +146,22 @@ def test_no_line_of_code_is_longer_than_120_columns() -> None:
 
     assert files
     assert found == []
+
+
+def test_no_paragraph_of_a_document_has_a_line_of_more_than_120_columns() -> None:
+    """Tables, code and the pages that are made from classes may have longer ones."""
+    found = [
+        f"{page}:{number}"
+        for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))
+        for number, line in enumerate(
+            re.sub(r"(?ms)^```.*?^```", in_blank, page.read_text(encoding="utf-8")).split("\n"), 1
+        )
+        if len(line) > 120 and not line.startswith(("|", "    "))
+    ]
+
+    assert found == []
+
+
+def in_blank(block: re.Match[str]) -> str:
+    """Return as many empty lines as a block has."""
+    return "\n" * block[0].count("\n")
