@@ -86,10 +86,13 @@ def remote(path: Path, form: str) -> None:
 
 
 def _shown(record: RememberedResource) -> dict[str, Any]:
-    """Return a record for JSON. Its hash is of use to the agent alone."""
+    """Return a record for JSON. Its hash is of use to the agent alone; an imported state may be any text."""
     row = for_root(record)
     del row["hidden"]
-    return {**row, "state": json.loads(record.state) if record.state else None}
+    state: Any = record.state or None
+    with suppress(ValueError, RecursionError):
+        state = json.loads(record.state)
+    return {**row, "state": state}
 
 
 def export(path: Path, output: Path | None) -> None:

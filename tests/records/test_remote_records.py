@@ -135,3 +135,14 @@ async def test_the_verb_db_shows_exports_and_imports_them(records, tmp_path):
     again = Records(tmp_path, Health(), agent=True, durable=True)
     assert await RemoteMemory(again.api).get(TOKEN, "web") == RECORD
     await again.close()
+
+
+async def test_a_state_that_is_not_json_is_shown_as_text(records, tmp_path):
+    """It was imported from a file that a person has edited; nothing is known of another one."""
+    await RemoteMemory(records.api).put(TOKEN, "odd", RECORD._replace(state=b"{"))
+    await RemoteMemory(records.api).put(TOKEN, "unknown", RECORD._replace(state=b""))
+    await records.close()
+    words = ("db", "remote", "--state-dir", tmp_path, "--format", "json")
+    shown = json.loads((await asyncio.to_thread(holdfast, *words, check=0)).stdout)
+
+    assert [each["state"] for each in shown] == ["{", None]
