@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.northbound.api import NbApi
+from holdfast.agent.northbound.drivers.base import TableRow
 from holdfast.agent.northbound.errors import Invalid, NorthboundError, NotFound
 from holdfast.agent.northbound.model import Model
 from holdfast.agent.northbound.privacy import Private
@@ -160,22 +162,23 @@ class CopiedMemory:
 
 def all_in(reader: RecordReader) -> Iterator[RememberedResource]:
     """Yield all records in a file. Raises `Unavailable`, and `Invalid` for one that cannot be read."""
+    return (RememberedResource.decode(row.data) for row in _rows(reader))
+
+
+def _rows(reader: RecordReader) -> Iterator[TableRow]:
     after = ""
     while rows := reader.scan(RememberedResource.table, after=after, limit=PAGE):
-        for row in rows:
-            yield RememberedResource.decode(row.data)
+        yield from rows
         after = rows[-1].id
 
 
 def _read(path: Path) -> dict[str, RemoteRecord | None]:
-    """Return the records in a file, up to the first that cannot be read. Blocks."""
+    """Return the records in a file, without those that cannot be read. Blocks."""
     found: dict[str, RemoteRecord | None] = {}
-    try:
-        with RecordReader(path) as reader:
-            for each in all_in(reader):
-                found[each.id] = each.remembered()
-    except (HoldfastError, OSError):
-        return found
+    with suppress(HoldfastError, OSError), RecordReader(path) as reader:
+        for row in _rows(reader):
+            with suppress(Invalid):
+                found[row.id] = RememberedResource.decode(row.data).remembered()
     return found
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +137,18 @@ async def test_the_verb_db_shows_exports_and_imports_them(records, tmp_path):
     again = Records(tmp_path, Health(), agent=True, durable=True)
     assert await RemoteMemory(again.api).get(TOKEN, "web") == RECORD
     await again.close()
+
+
+async def test_a_run_that_changes_nothing_knows_all_records_but_a_damaged_one(records, tmp_path):
+    """Those after it are read as well."""
+    for name in ("a", "b", "c"):
+        await RemoteMemory(records.api).put(TOKEN, name, RECORD)
+    await records.close()
+    with closing(sqlite3.connect(tmp_path / "records.db", isolation_level=None)) as db:
+        db.execute("update rows set data = 'damaged' where id = ?", (f"{TOKEN} b",))
+    memory = CopiedMemory(tmp_path / "records.db")
+
+    assert [await memory.get(TOKEN, name) for name in ("a", "b", "c")] == [RECORD, None, RECORD]
 
 
 async def test_a_state_that_is_not_json_is_shown_as_text(records, tmp_path):
