@@ -192,7 +192,8 @@ def _done(what: str, outcome: Outcome) -> str:
     effect = outcome.effect
     if effect is None or outcome.result is False or what != phrase(effect.verbs[0], applied=True):
         return f"{what} {outcome.identity}"
-    return effect._replace(parts="").sentence(applied=True, what=outcome.identity)
+    parts = effect.parts if effect.verbs[0] == "remove" else ""  # else the details name them
+    return effect._replace(parts=parts).sentence(applied=True, what=outcome.identity)
 
 
 def _noop(outcome: Outcome) -> str:

@@ -7,7 +7,7 @@ agent; `resources/testing.py` has the fake for tests. Each resource has one cont
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,6 +62,19 @@ class Received(NamedTuple):
     """Whether the value differs from the one in the last successful run."""
 
 
+class Users(NamedTuple):
+    """Identities of the resources that may use what a run would delete."""
+
+    every: Sequence[str] = ()
+    left: Sequence[str] = ()
+    """Those that have not run since the resource has reported `deletes_later`."""
+
+
+def no_users() -> Users:
+    """Return that nothing uses a resource."""
+    return Users()
+
+
 class Assignment(NamedTuple):
     """What the engine gives to one run."""
 
@@ -79,6 +92,8 @@ class Assignment(NamedTuple):
     """The arguments that others have sent. The resource's fields have these values already."""
     release_worker: Callable[[], None] | None = None
     """Lets another resource run, although this run goes on."""
+    users: Callable[[], Users] = no_users
+    """Returns the resources that may use what the run would delete."""
 
     async def announce(self) -> None:
         """Record that the run is about to change something; the record is durable on return. May be called again.
@@ -133,6 +148,10 @@ class Report:
     """Files that were replaced, removed or changed in place; the host fills it in."""
     before: dict[str, Any] = field(default_factory=dict)
     """Values before the change, of properties that differed, with secrets masked."""
+    known: Sequence[str] = ()
+    """Noop: keys of sent values that the change would leave as they are, so that others may use them."""
+    deletes_later: bool = False
+    """Whether the run has left a deletion to a later one, because of the users that are left, or has failed at it."""
 
     def begin(self, account: Callable[[], Awaitable[None]]) -> None:
         """Note that the run begins to change something.

@@ -163,6 +163,14 @@ class Referring(Recvable):
     def references(cls, arguments: Mapping[str, Any]) -> tuple[Receive, ...]:
         """Return the states that valid arguments of a state file name. Pure and cheap."""
 
+    @abstractmethod
+    def is_absent(self) -> bool:
+        """Return whether the thing is not to exist."""
+
+    @abstractmethod
+    def is_known_by(self, argument: str) -> bool:
+        """Return whether an argument tells which thing is meant; others are of no importance if it is to be absent."""
+
 
 class Member(NamedTuple):
     """One of several resources that are repaired together."""

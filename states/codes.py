@@ -120,6 +120,7 @@ CALLS = _of(
         "requisite-missing": "a requisite names a state that does not exist",
         "source-absent": "a source in the states directory does not exist",
         "source-syntax": "the template of a managed file cannot be parsed, or uses an unknown filter or test",
+        "reference-absent": "an argument refers to a state whose thing is not to exist",
         "reference-kind": "an argument refers to a state of another kind than it may",
         "unknown-argument": "a state has no argument of this name",
         "unknown-function": "a state has no function of this name",

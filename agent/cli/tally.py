@@ -16,7 +16,7 @@ SORTS: tuple[Counted, ...] = ("created", "changed", "replaced", "removed")
 def tally(outcomes: Sequence[Outcome], seconds: float) -> str:
     """Return the result: `converged in 2.1 s: 3 created, 5 changed, 1 removed, 16 ok`. Each resource counts once."""
     last = {outcome.identity: outcome for outcome in outcomes}
-    changed = {outcome.identity: outcome for outcome in outcomes if result_of(outcome) == "changed"}
+    changed = {outcome.identity: outcome for outcome in reversed(outcomes) if result_of(outcome) == "changed"}
     counts = _counts(last, changed)
     told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
     return f"{_state(counts, changed=bool(changed))} in {duration(seconds)}: {told or 'nothing to do'}"

@@ -12,6 +12,7 @@ from holdfast.agent.engine.deliver.deliveries import Deliveries
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.obstacles import Ask
 from holdfast.agent.engine.deliver.transfer import Transfers
+from holdfast.agent.engine.execute.deletions import Deletions
 from holdfast.agent.engine.execute.event_handler import EventHandler
 from holdfast.agent.engine.execute.listeners import Listeners
 from holdfast.agent.engine.execute.outcomes import Outcomes
@@ -94,6 +95,7 @@ class Parts:
             self.scheduler,
             passes=self.passes,
             deliveries=self.deliveries,
+            deletions=Deletions(policy, self.marker, self.outcomes),
             outcomes=self.outcomes,
             rechecks=self.rechecks,
         )

@@ -86,10 +86,19 @@ class RemoteResource(Resource, Referring, Reversible, Sendable):
                     found.append(Receive(path, family, state, IDENTIFIER, steps(path), named))
         return tuple(found)
 
+    def is_absent(self) -> bool:
+        """Return whether the resource should not exist."""
+        return self.ensure == "absent"
+
+    def is_known_by(self, argument: str) -> bool:
+        """Return whether the provider may need an argument to find the resource."""
+        field = self.remote.inputs[argument]
+        return field.required or field.replaces
+
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Read the resource, and create, update, replace or delete it: see `RemoteRun`."""
-        return await RemoteRun(self.remote, self.name, self.ensure, self.values(), ctx, apply=apply).run()
+        return await RemoteRun(self.remote, self.name, self.ensure, self.given(), ctx, apply=apply).run()
 
     async def watch(self, ctx: Context) -> Watch:
         """Report events of the plugin; a kind without events is checked at the interval that its schema says."""
@@ -106,7 +115,7 @@ class RemoteResource(Resource, Referring, Reversible, Sendable):
 
     async def inverse(self, ctx: Context) -> Declaration | None:
         """Return the present state as a declaration; None if that needs a value that is never returned."""
-        run = RemoteRun(self.remote, self.name, self.ensure, self.values(), ctx, apply=False)
+        run = RemoteRun(self.remote, self.name, self.ensure, self.given(), ctx, apply=False)
         found = await run.read(await run.remembered())
         values = self.given() if found is None else found.state
         known = without_secrets({name: value for name, value in values.items() if name in self.remote.inputs})

@@ -6,17 +6,20 @@ provider is asked to check the arguments, and for the differences, only if somet
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
+from holdfast.agent.phrases import first_of
 from holdfast.agent.plugins.differences import Difference, differences
+from holdfast.agent.plugins.values import has_unknown
 from holdfast.agent.remote.calls import Conflicting, HalfMade, Present, RemoteCalls
 from holdfast.agent.remote.kind import IDENTIFIER, RemoteKind, without_secrets
 from holdfast.agent.remote.proof import proof, proves
+from holdfast.agent.remote.told import Told
 from holdfast.resources.context import Context
-from holdfast.resources.effects import Effect
-from holdfast.resources.errors import Temporary
+from holdfast.resources.effects import Effect, further
+from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.plugin import RemoteRecord
 
 TRIES = 3
@@ -33,16 +36,22 @@ class RemoteRun:
         kind: RemoteKind,
         name: str,
         ensure: Literal["present", "absent"],
-        values: dict[str, Any],
+        given: Mapping[str, Any],
         ctx: Context,
         *,
         apply: bool,
     ) -> None:
         self.kind, self.ensure, self.ctx, self.apply = kind, ensure, ctx, apply
-        self.what = f"{kind.model.name.rpartition('.')[2]} {name}"
+        self.word = kind.model.name.rpartition(".")[2]
+        self.what = f"{self.word} {name}"
         self.plugin = ctx.plugin(kind.package)
-        self.calls = RemoteCalls(kind, self.plugin, ctx.identity, values)
+        if ensure == "absent":  # what it refers to may not exist any more
+            given = {argument: value for argument, value in given.items() if not has_unknown(value)}
+        self.told = Told(kind, given)
+        self.calls = RemoteCalls(kind, self.plugin, ctx.identity, {**kind.defaults, **given})
         self.key = kind.key(ctx.identity)
+        self._former = ""
+        """Identifier of the resource that this one has replaced, and that may still exist."""
         self._stored: RemoteRecord | None = None
         """What is remembered, as it was stored."""
         self._seen: Present | None = None
@@ -62,18 +71,22 @@ class RemoteRun:
         raise Temporary(f"something else changes {self.what} at the same time")
 
     async def _run(self) -> bool:
+        self.ctx.report.deletes_later = False
         if self.kind.from_environment and self.ensure == "present":
             await self.calls.check()
         record = await self.remembered()
+        self._former = record.replaced if record and record.replaced != record.id else ""
         seen = await self.read(record)
-        if record and record.replaced and self.ensure == "present" and (seen is None or self._replaces(seen)):
+        if record and self._former and self.ensure == "present" and (seen is None or self._replaces(seen)):
             record, seen = await self._returned(record, seen)
         self._seen = seen
-        cleared = await self._clear(record)
-        right = await (self._absent(record, seen) if self.ensure == "absent" else self._present(record, seen))
-        if self.apply and record and record.unfinished:
-            await self._clear(await self.remembered())
-        return right and not cleared
+        if self.ensure == "absent":
+            cleared = await self._clear(self.ctx.assignment.users().left)
+            return await self._absent(record, seen) and not cleared
+        right = await self._present(record, seen)
+        if self.ctx.report.deletes_later or not (right or self.apply):  # a plan tells what comes first
+            return right
+        return not await self._clear(self.ctx.assignment.users().left) and right
 
     # -- what is, and what is remembered -----------------------------------------------------------------------------
 
@@ -93,12 +106,13 @@ class RemoteRun:
     async def _returned(self, record: RemoteRecord, new: Present | None) -> tuple[RemoteRecord, Present | None]:
         """Return what is remembered and what exists; after a replacement that was taken back, the former resource.
 
-        Otherwise `_clear` would delete the resource that the state declares, and a new one would be made.
+        Otherwise the resource that the state declares would be deleted, and a new one made.
         """
-        former = await self.calls.read(record.replaced)
-        if former is None or former.id != record.replaced or self._replaces(former):
+        former = await self.calls.read(self._former)
+        if former is None or former.id != self._former or self._replaces(former):
             return record, new
-        record = self._record(former, replaced=record.id)
+        self._former = record.id
+        record = self._record(former)
         self.kind.ids[self.key] = former.id
         if self.apply:
             await self._keep(record)
@@ -111,7 +125,8 @@ class RemoteRun:
     def _record(self, seen: Present, **more: Any) -> RemoteRecord:
         """Return what is remembered about a resource."""
         state = self.kind.payloads.pack_state(self.kind.model, without_secrets(seen.state)) if seen.state else b""
-        return RemoteRecord(seen.id, state, self.kind.remote.version, seen.revision, **more)
+        former = "" if self._former == seen.id else self._former
+        return RemoteRecord(seen.id, state, self.kind.remote.version, seen.revision, replaced=former, **more)
 
     async def _remember(self, seen: Present, **more: Any) -> None:
         """Remember a resource. It is durable on return."""
@@ -128,43 +143,83 @@ class RemoteRun:
         self.kind.ids[self.key] = ""
         await self._keep(None)
 
-    async def _clear(self, record: RemoteRecord | None) -> bool:
-        """Delete what a replacement has left, once the new one is finished or unwanted; return whether it existed."""
-        if record is None or record.replaced in ("", record.id):
+    async def _clear(self, users: Sequence[str] = ()) -> bool:
+        """Delete what a replacement has left, unless others still use it; return whether it existed and was deleted."""
+        if not self._former:
             return False
-        if record.unfinished and self.ensure == "present":
+        left = await self.calls.read(self._former)
+        there = left is not None and left.id == self._former  # else the provider may have found the new one
+        if there and users and self.apply:
+            self._leave(f"the former {self.word} {self._former}", users)
             return False
-        left = await self.calls.read(record.replaced)
-        if left is not None and left.id != record.replaced:  # it is gone, and the provider has found the new one
-            left = None
-        if left is not None:
-            await self._announce()
-            await self.calls.delete(left, dry_run=not self.apply)
-            change = {IDENTIFIER: {"old": left.id, "new": None}}
-            self._did(Effect(("remove",), f"the former {self.what}"), change, {})
-        if self.apply:
+        if left is not None and there:
+            await self._delete_former(left)
+        await self._forget_former()
+        return there
+
+    async def _delete_former(self, left: Present) -> None:
+        """Delete what a replacement has left. If that fails, this resource is usable nevertheless."""
+        await self._announce()
+        former = f"the former {self.word} {left.id}"
+        try:
+            await self._delete(left, f"{former} cannot be deleted")
+        except (Permanent, Temporary):
+            self.ctx.report.deletes_later = self.apply
+            raise
+        effect = self.ctx.report.effect
+        if effect is None:
+            effect = Effect(("remove",), self.what, former)
+        else:
+            effect = effect._replace(detail=effect.detail + further("remove", former, applied=self.apply))
+        self._did(effect, {IDENTIFIER: {"old": left.id, "new": None}}, self.ctx.report.before)
+
+    async def _forget_former(self) -> None:
+        """Note that nothing is left of a replacement."""
+        self._former = ""
+        if self.apply and (record := await self.plugin.remembered(self.kind.token, self.key)):
             await self._keep(record._replace(replaced=""))
-        return left is not None
+
+    async def _delete(self, seen: Present, failure: str) -> None:
+        """Delete a resource, or ask whether that would be refused; `failure` begins the message of an error."""
+        try:
+            await self.calls.delete(seen, dry_run=not self.apply)
+        except (Permanent, Temporary) as error:
+            error.args = (f"{failure}: {error}",)
+            raise
+
+    def _leave(self, what: str, users: Sequence[str]) -> None:
+        """Leave a deletion to a later run, after the runs of its users."""
+        report = self.ctx.report
+        report.deletes_later = True
+        if report.effect is None:
+            report.comment = f"{what} stays until {first_of(users)} {'has' if len(users) == 1 else 'have'} run"
+        else:
+            report.did(report.effect._replace(detail=f"{report.effect.detail}, kept {what}"), applied=True)
 
     # -- what should be ----------------------------------------------------------------------------------------------
 
     async def _absent(self, record: RemoteRecord | None, seen: Present | None) -> bool:
         if seen is None:
-            if record and self.apply:
+            if record and self.apply and not self._former:
                 await self._forget()
             return self._right(f"{self.what} is absent")
+        users = self.ctx.assignment.users().left
+        self._send_identifier(seen)
+        if users and self.apply:
+            self._leave(self.what, users)
+            return True
         await self._announce()
-        await self.calls.delete(seen, dry_run=not self.apply)
+        if self.apply or not users:  # a plan cannot tell what the server refuses once the users are gone
+            await self.calls.delete(seen, dry_run=not self.apply)
         self._removed(seen)
         if self.apply:
             await self._forget()
         return False
 
     async def _present(self, record: RemoteRecord | None, seen: Present | None) -> bool:
-        replaced = record.replaced if record and record.unfinished else ""
         if seen is None:
             await self.calls.check()
-            return await self._create(replaced)
+            return await self._create()
         unfinished = record is not None and record.unfinished
         hidden = await self._differing(record, seen)
         if not self._differences(seen, hidden) and not unfinished:
@@ -175,7 +230,7 @@ class RemoteRun:
             return await self._as_declared(record, seen)
         if any(each.replaces for each in found):
             return await self._replace(seen, found, delete_first=delete_first)
-        return await self._update(seen, found, replaced)
+        return await self._update(seen, found)
 
     def _differences(self, seen: Present, hidden: Sequence[str] = ()) -> list[Difference]:
         return differences(self.kind.model, seen.state, self.calls.inputs, (), hidden)
@@ -198,68 +253,79 @@ class RemoteRun:
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
-    async def _create(self, replaced: str) -> bool:
-        changes = {
-            name: {"old": None, "new": self.kind.shown(name, value)} for name, value in self.calls.inputs.items()
-        }
-        effect = Effect(("create",), self.what)
-        await self._change(self.calls.create, effect, changes, {}, replaced)
+    async def _create(self) -> bool:
+        def created(made: Present) -> dict[str, Any]:
+            return self.told.created({**made.state, **self.calls.inputs})
+
+        await self._change(self.calls.create, Effect(("create",), self.what), created, {})
         return False
 
-    async def _update(self, seen: Present, found: Sequence[Difference], replaced: str) -> bool:
+    async def _update(self, seen: Present, found: Sequence[Difference]) -> bool:
         names = ", ".join(each.path for each in found)
         effect = Effect(("change",), self.what, names) if names else Effect(("repair",), self.what)
-        changes = self._changes(seen, found) or {"unfinished": {"old": True, "new": False}}
+        changes = self.told.changed(seen.state, self.calls.inputs, found) or {"unfinished": {"old": True, "new": False}}
 
         async def update(*, dry_run: bool) -> Present | None:
             return await self.calls.update(seen, dry_run=dry_run)
 
-        await self._change(update, effect, changes, self._before(seen, found), replaced)
+        await self._change(update, effect, lambda _: changes, self.told.before(seen.state, found))
+        if not self.apply:
+            self._send_identifier(seen)
         return False
 
     async def _replace(self, seen: Present, found: Sequence[Difference], *, delete_first: bool) -> bool:
-        reasons = ", ".join(each.path for each in found if each.replaces)
-        effect = Effect(("replace",), self.what, detail=f", because of another {reasons}")
-        changes, before = self._changes(seen, found), self._before(seen, found)
+        await self._clear()  # only one former resource is remembered
+        because = f"because of another {', '.join(each.path for each in found if each.replaces)}"
+        effect = Effect(("replace",), self.what, detail=f", {because}")
+        changes, before = self.told.changed(seen.state, self.calls.inputs, found), self.told.before(seen.state, found)
+        users = self.ctx.assignment.users().every
         if delete_first or not self.apply:
             await self._announce()
-            await self.calls.delete(seen, dry_run=not self.apply)
+            if delete_first or not users:
+                await self._delete(seen, f"{self.what} must be replaced {because}, but cannot be deleted")
             if self.calls.cancelled:  # nothing is created in its place now
                 self._removed(seen)
             if self.apply:
                 await self._forget()
-            await self._change(self.calls.create, effect, changes, before)
+            detail = further("remove", f"the former {self.word} {seen.id}", applied=self.apply)
+            effect = effect._replace(detail=effect.detail + detail)
+            await self._change(self.calls.create, effect, lambda _: changes, before)
             return False
-        made = await self._change(self.calls.create, effect, changes, before, replaced=seen.id)
-        if made.id != seen.id:
-            await self.calls.delete(seen, dry_run=False)
-        await self._remember(made, hidden=await proof(self.ctx, self.kind, self.calls.inputs))
+        self._former = seen.id
+        made = await self._change(self.calls.create, effect, lambda _: changes, before)
+        if made.id == seen.id:
+            self._former = ""
+        elif users:
+            self._leave(f"the former {self.word} {seen.id}", users)
+        else:
+            await self._delete_former(seen)
+            await self._forget_former()
         return False
 
     async def _change(
         self,
         change: Callable[..., Awaitable[Present | None]],
         effect: Effect,
-        changes: dict[str, Any],
+        changes: Callable[[Present], dict[str, Any]],
         before: dict[str, Any],
-        replaced: str = "",
     ) -> Present:
         """Create or update the resource, report that, and remember it. With noop, only ask and report.
 
-        The report comes first, because a run that was cancelled meanwhile ends when the change is remembered.
+        `changes` tells them from what was made. The report comes first, because a run that was cancelled meanwhile ends
+        when the change is remembered.
         """
         await self._announce()
         try:
             made = await change(dry_run=not self.apply)
         except HalfMade as error:
-            self._did(effect, changes, before)
-            await self._remember(Present(error.id, error.state, error.revision), unfinished=True, replaced=replaced)
+            half = Present(error.id, error.state, error.revision)
+            self._did(effect, changes(half), before)
+            await self._remember(half, unfinished=True)
             raise error.failure from None
-        self._did(effect, changes, before)
+        self._did(effect, changes(made or NEW), before)
         if made is None:
             return NEW
-        hidden = await proof(self.ctx, self.kind, self.calls.inputs)
-        await self._remember(made, hidden=hidden, replaced=replaced)
+        await self._remember(made, hidden=await proof(self.ctx, self.kind, self.calls.inputs))
         await self._demand_done(made)
         self._send(made)
         return made
@@ -278,13 +344,17 @@ class RemoteRun:
 
     async def _account(self) -> None:
         """After an error, report what differs from the resource before the run."""
-        now = await self.calls.read(self.kind.ids.get(self.key, ""))
-        old, new = (self._shown(each.state) if each else {} for each in (self._seen, now))
+        before, now = self._seen, await self.calls.read(self.kind.ids.get(self.key, ""))
+        if before is None or now is None:
+            if now is not None:
+                self._did(Effect(("create",), self.what), self.told.created(now.state), {})
+            elif before is not None:
+                self._removed(before)
+            return
+        old, new = self.told.shown(before.state), self.told.shown(now.state)
         changed = [name for name in self.kind.inputs if old.get(name) != new.get(name)]
-        changes = {name: {"old": old.get(name), "new": new.get(name)} for name in changed}
-        if (now is None) != (self._seen is None):
-            self._did(Effect(("create",) if now else ("remove",), self.what), changes, {})
-        elif changes:
+        if changed:
+            changes = {name: {"old": old.get(name), "new": new.get(name)} for name in changed}
             self._did(Effect(("change",), self.what, ", ".join(changed)), changes, {})
 
     def _right(self, comment: str) -> bool:
@@ -300,24 +370,17 @@ class RemoteRun:
     def _removed(self, seen: Present) -> None:
         """Report that the resource has been deleted."""
         known = {name: value for name, value in seen.state.items() if name in self.kind.inputs}
-        changes = {name: {"old": self.kind.shown(name, value), "new": None} for name, value in known.items()}
-        self._did(Effect(("remove",), self.what), changes, self._shown(known))
+        self._did(Effect(("remove",), self.what), self.told.removed(known), self.told.shown(known))
 
-    def _changes(self, seen: Present, found: Sequence[Difference]) -> dict[str, Any]:
-        """Return the old and the new value of each argument that differs."""
-        old, new = self._shown(seen.state), self._shown(self.calls.inputs)
-        return {each.path: {"old": old.get(each.path), "new": new.get(each.path)} for each in found}
-
-    def _before(self, seen: Present, found: Sequence[Difference]) -> dict[str, Any]:
-        return self._shown({each.path: seen.state[each.path] for each in found if each.path in seen.state})
-
-    def _shown(self, values: Any) -> dict[str, Any]:
-        return {name: self.kind.shown(name, value) for name, value in values.items()}
+    def _send_identifier(self, seen: Present) -> None:
+        """Send the identifier of a resource that keeps it until it is gone."""
+        self._send(Present(seen.id, {}))
+        self.ctx.report.known = (IDENTIFIER,)
 
     def _send(self, seen: Present) -> None:
         """Send what others receive."""
         if not self.ctx.assignment.wanted:
             return
-        known = {**self._shown(seen.state), IDENTIFIER: seen.id}
+        known = {**self.told.shown(seen.state), IDENTIFIER: seen.id}
         keys = [key for key in self.ctx.assignment.wanted if known.get(key) is not None]
         self.ctx.send(**{key: known[key] for key in keys})

@@ -11,7 +11,7 @@ from holdfast.resources.composite import Composite
 from holdfast.resources.contract import Resource
 from holdfast.resources.meta import Receive
 from holdfast.resources.spelling import nearest
-from holdfast.resources.traits import Recvable, Sendable
+from holdfast.resources.traits import Recvable, Referring, Sendable
 from holdfast.states.compile.check import names
 from holdfast.states.compile.low import Chunk
 from holdfast.states.compile.requisites import Resolver
@@ -80,9 +80,19 @@ def _wrong(chunk: Chunk, wanted: Receive, target: Target, found: list[Chunk]) ->
 def _not_meant(chunk: Chunk, wanted: Receive, target: Target, found: Chunk) -> Problem | None:
     """Return the problem of a reference to a state of another kind."""
     if f"{found.low['state']}.{found.low['fun']}" == wanted.kind:
-        return None
+        return _not_absent(chunk, target, found)
     text = f"{wanted.argument!r} of {chunk.identity} must refer to a {wanted.kind}, not to {found.identity}"
     return target.spot.problem("reference-kind", text)
+
+
+def _not_absent(chunk: Chunk, target: Target, found: Chunk) -> Problem | None:
+    """Return the problem of a resource that is to exist and refers to one that is not to exist."""
+    both = [each.checked.resource if each.checked else None for each in (chunk, found)]
+    here, there = [isinstance(each, Referring) and each.is_absent() for each in both]
+    if here or not there:
+        return None
+    text = f"{chunk.identity} refers to {found.identity}, which is to be absent"
+    return target.spot.problem("reference-absent", text, "write `ensure: absent` here as well, or refer to another one")
 
 
 def _not_taken(cls: type[Resource], wanted: Receive, target: Target) -> Problem | None:

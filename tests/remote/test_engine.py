@@ -2,93 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deadline import DEADLINE
-from engine_bench import at_once
-from holdfast.agent.engine.deliver.journal import Journal
-from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.model.events import Outcome, Ran
-from holdfast.agent.engine.model.options import EngineOptions
-from holdfast.agent.host.host import LocalHost
-from holdfast.states.compile.compiler import Compiler
-from holdfast.states.data import Compilation, CompilerInputs
 from holdfast.states.errors import CompileError
-from remote_bench import LocalPlugin, NotesPlugin, cloud_kinds, cloud_plugin
+from remote_bench import NotesPlugin, cloud_kinds, cloud_plugin
+from remote_engine import RemoteEngine
 
 NOTE = "the note:\n  notes.note:\n    - name: web\n    - owner: me\n    - lines: [{text: hello}]\n"
 
 
-class NotesHost(LocalHost):
-    """The machine, with the plugin of the test."""
-
-    used: LocalPlugin
-
-    def plugin(self, package: str) -> Any:
-        """Return the plugin."""
-        return self.used
-
-
-class Agent:
-    """An engine with states of one file."""
-
-    def __init__(self, directory: Path, plugin: LocalPlugin) -> None:
-        self.directory, self.plugin = directory, plugin
-        (directory / "states").mkdir(mode=0o755)
-        directory.chmod(0o755)
-        self.outcomes: list[Outcome] = []
-        self._told = asyncio.Event()
-        self.engine: Engine
-
-    def compiled(self, text: str) -> Compilation:
-        """Compile the states."""
-        (self.directory / "states/a.sls").write_text(text)
-        return Compiler().compile(CompilerInputs(self.directory / "states"))
-
-    def emit(self, event: Any) -> None:
-        """Take an event of the engine."""
-        if isinstance(event, Ran):
-            self.outcomes.append(event.outcome)
-            self._told.set()
-
-    @asynccontextmanager
-    async def running(self, text: str, **options: Any) -> AsyncIterator[Engine]:
-        """Run the states until the end of the block."""
-        host = NotesHost(states=self.directory / "states", var_dir=self.directory / "var")
-        host.used = self.plugin
-        journal = Journal(None, durable=False, blocking=at_once)
-        async with host, asyncio.timeout(DEADLINE):
-            self.engine = Engine(host, EngineOptions(**{"recheck": 0, **options}), journal, self.emit)
-            try:
-                await self.engine.swap(self.compiled(text), "start")
-                await self.engine.settle()
-                yield self.engine
-            finally:
-                await self.engine.stop()
-                journal.close()
-
-    async def until(self, wanted: Callable[[Outcome], bool]) -> Outcome:
-        """Return the first outcome that is wanted."""
-        while not (found := [each for each in self.outcomes if wanted(each)]):
-            self._told.clear()
-            await self._told.wait()
-        return found[0]
-
-    def of(self, identity: str) -> Outcome:
-        """Return the last outcome of a resource."""
-        return [each for each in self.outcomes if each.identity == identity][-1]
-
-
 @pytest.fixture
-def agent(note: Any, notes: NotesPlugin, tmp_path: Path) -> Agent:
+def agent(note: Any, notes: NotesPlugin, tmp_path: Path) -> RemoteEngine:
     """An engine."""
-    return Agent(tmp_path, notes)
+    return RemoteEngine(tmp_path, notes)
 
 
 async def test_an_event_of_the_plugin_leads_to_a_repair_that_is_attributed_as_drift(agent, tmp_path):
@@ -175,7 +104,7 @@ async def test_references_get_the_identifiers_of_what_they_name(note, tmp_path):
     """What is referred to is created first; when it is replaced, those that refer to it get its new identifier."""
     things: dict[str, Any] = {}
     cloud_kinds()
-    agent = Agent(tmp_path, cloud_plugin(things))
+    agent = RemoteEngine(tmp_path, cloud_plugin(things))
     async with agent.running(CLOUD) as engine:
         first = {each["name"]: dict(each) for each in things.values()}
         await engine.swap(agent.compiled(CLOUD.replace("10.0.0.0", "10.1.0.0")))
@@ -188,7 +117,10 @@ async def test_references_get_the_identifiers_of_what_they_name(note, tmp_path):
     assert second["main"]["cidr_block"] == "10.1.0.0/16"
     assert second["web"]["vpc"] == second["other"]["vpc"] == second["main"]["vpc_id"] != "vpc-1"
     assert second["web"]["ingress"][0].source_group == second["other"]["group_id"]
-    assert agent.of("aws-ec2.security_group[other]").comment == "replaced security_group other, because of another vpc"
+    said = [each.comment for each in agent.outcomes if each.changes]
+    former = "kept the former security_group securitygroup-2"
+    assert f"replaced security_group other, because of another vpc, {former}" in said
+    assert said[-1] == "removed the former vpc vpc-1 of vpc main"
     assert len(things) == 3
 
 
@@ -196,7 +128,7 @@ async def test_what_refers_to_a_resource_is_checked_after_its_repair(note, tmp_p
     """A database that was dropped takes its tables with it, whose events may be lost; its identifier is the same."""
     things: dict[str, Any] = {}
     cloud_kinds()
-    agent = Agent(tmp_path, cloud_plugin(things, named=True))
+    agent = RemoteEngine(tmp_path, cloud_plugin(things, named=True))
     async with agent.running(CLOUD) as engine:
         made = [*things]
         things.clear()
@@ -211,7 +143,7 @@ async def test_what_refers_to_a_resource_is_checked_after_its_repair(note, tmp_p
 async def test_a_reference_is_unknown_in_a_plan_until_its_resource_exists(note, tmp_path):
     """The plan says for what it waits."""
     cloud_kinds()
-    agent = Agent(tmp_path, cloud_plugin({}))
+    agent = RemoteEngine(tmp_path, cloud_plugin({}))
     async with agent.running(CLOUD, noop=True):
         planned = agent.of("aws-ec2.security_group[other]")
 

@@ -79,6 +79,24 @@ async def test_a_note_is_created_and_the_next_check_is_one_call(run):
     assert run.report.comment == "note web is as declared"
 
 
+async def test_a_creation_tells_what_the_state_declares_and_what_the_provider_has_set(run):
+    """Not the defaults: `lines` is empty unless the state says otherwise. A plan does not know the size yet."""
+    await run(apply=False, lines=[], password="hunter22")
+    planned = run.report.changes
+    await run(lines=[], password="hunter22")
+    made = run.report.changes
+    await run(ensure="absent")
+
+    declared = {
+        "name": {"old": None, "new": "web"},
+        "owner": {"old": None, "new": "me"},
+        "password": {"old": None, "new": "********"},
+    }
+    assert planned == declared
+    assert made == {**declared, "size": {"old": None, "new": 10}}
+    assert run.report.changes == {"name": {"old": "web", "new": None}, "owner": {"old": "me", "new": None}}
+
+
 async def test_a_plan_changes_nothing_and_does_not_call_the_authors_code(run, notes):
     """The provider is asked with `dry_run`, which ends in the stub."""
     right = await run(apply=False)
@@ -108,7 +126,7 @@ async def test_a_plan_says_that_a_change_replaces(run):
     await run()
     await run(apply=False, owner="you")
 
-    assert run.report.comment == "would replace note web, because of another owner"
+    assert run.report.comment == "would replace note web, because of another owner, remove the former note web"
     assert run.report.changes == {"owner": {"old": "me", "new": "you"}}
     assert run.file().exists()
 
@@ -150,7 +168,7 @@ async def test_what_an_interrupted_replacement_has_left_is_deleted_by_the_next_r
 
     assert (left.id, left.replaced) == ("other", "web")
     assert again is False
-    assert run.report.comment == "removed the former note other"
+    assert run.report.comment == "removed the former note web of note other"
     assert not run.file("web").exists()
     assert run.record.replaced == ""
 
@@ -168,7 +186,7 @@ async def test_a_replacement_that_is_taken_back_keeps_the_former_note(run, notes
     removed = run.report.comment
 
     assert (left.id, left.replaced, planned, again) == (made, "delete-waits", False, False)
-    assert removed == "removed the former note delete-waits"
+    assert removed == f"removed the former note {made} of note delete-waits"
     assert [each.name for each in (run.directory / "notes").iterdir()] == ["delete-waits"]
     assert run.file("delete-waits").stat().st_ino == before
     assert (run.record.id, run.record.replaced) == ("delete-waits", "")
@@ -395,7 +413,7 @@ async def test_a_password_is_sent_again_only_if_another_one_is_declared(run, not
 
     assert (same, other) == (True, False)
     assert run.report.comment == "changed password of note web"
-    assert run.report.changes == {"password": {"old": None, "new": "********"}}
+    assert run.report.changes == {"password": {"old": "********", "new": "********"}}
     assert first.hidden != run.record.hidden != ""
     assert "hunter" not in repr((first, run.record, run.report))
 

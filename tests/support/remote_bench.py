@@ -18,6 +18,8 @@ from holdfast.agent.plugins.servicer import Servicer
 from holdfast.agent.plugins.stub import Found, Key, Operations
 from holdfast.agent.remote.classes import declare
 from holdfast.agent.remote.resource import RemoteResource
+from holdfast.resources.errors import Permanent
+from holdfast.resources.idl import UNSET
 from holdfast.resources.plugin import CheckedInputs, RemoteRecord
 from notes_package import HOME, SCHEMA
 
@@ -81,7 +83,7 @@ class NotesPlugin(LocalPlugin):
 def cloud_plugin(things: dict[str, dict[str, Any]], *, named: bool = False) -> LocalPlugin:
     """Return the plugin of the example tests/idl/ec2, whose cloud is a mapping: identifier -> values.
 
-    With `named`, identifiers are names, and not numbers that are used once.
+    With `named`, identifiers are names, and not numbers that are used once. What others refer to cannot be deleted.
     """
     sys.path.insert(0, str(EC2 / "provider"))
     try:
@@ -102,7 +104,14 @@ def cloud_plugin(things: dict[str, dict[str, Any]], *, named: bool = False) -> L
             things[id_] = {**vars(inputs), **out}
             return Found(id_, self.struct(**things[id_]))
 
+        async def update(self, found: Found[Any], inputs: Any) -> Found[Any]:
+            given = {name: value for name, value in vars(inputs).items() if value is not UNSET}
+            things[found.id] = {**things[found.id], **given}
+            return Found(found.id, self.struct(**things[found.id]))
+
         async def delete(self, found: Found[Any]) -> None:
+            if users := [name for name, each in things.items() if found.id in repr(each) and name != found.id]:
+                raise Permanent(f"{found.id} is used by {', '.join(users)}")
             things.pop(found.id, None)
 
     vpcs = type("Vpcs", (Cloud, networks.VpcOperations), {})

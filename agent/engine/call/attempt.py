@@ -18,7 +18,7 @@ from holdfast.agent.engine.call import guards
 from holdfast.agent.engine.model.batch import Batch
 from holdfast.agent.engine.model.events import NO_CHANGES, Cause, Notice, Outcome, Reason, Rest
 from holdfast.agent.engine.model.failure import Failure, describe_os_error
-from holdfast.resources.context import Assignment, Context, Received, Report, announces
+from holdfast.resources.context import Assignment, Context, Received, Report, Users, announces, no_users
 from holdfast.resources.effects import Effect
 from holdfast.resources.errors import (
     RAISED,
@@ -73,6 +73,8 @@ class Job(NamedTuple):
     """No other resource depends on this one, and the journal records nothing about it."""
     release_worker: Callable[[], None] | None = None
     """Lets another resource run, before a call that takes long; None if the job occupies no worker."""
+    users: Callable[[], Users] = no_users
+    """See `Assignment`."""
 
 
 class Clock(NamedTuple):
@@ -98,7 +100,7 @@ async def run(job: Job, emit: Callable[[Notice], None]) -> Outcome:
         Clock(now, before.began, before.started, before.attempt + 1) if before else Clock(now, now(), time.time(), 1)
     )
     job.ctx.assignment = Assignment(
-        job.batch, job.announce, job.leaf, _sends(job), job.wanted, job.received, job.release_worker
+        job.batch, job.announce, job.leaf, _sends(job), job.wanted, job.received, job.release_worker, job.users
     )
     job.ctx.report = Report()
     meta = job.call.meta
@@ -227,6 +229,8 @@ def _outcome(
         ended=_ended(job, report),
         replaced=_replaced(job),
         before=NO_CHANGES if job.call.meta.no_log else job.ctx.redacted(job.ctx.report.before),
+        deletes_later=job.ctx.report.deletes_later,
+        known=tuple(job.ctx.report.known) if result is None else (),
     )
 
 

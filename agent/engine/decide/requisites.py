@@ -49,7 +49,7 @@ Word = Literal["requisite_failed", "onfail", "onchanges", "prereq", "met", "refr
 
 def word(kind: RequisiteKind, up: Upstream) -> Word | None:
     """Return the word of one target for one kind of requisite; None if it contributes nothing."""
-    failed = up.outcome is not None and up.outcome.result is False
+    failed = up.outcome is not None and up.outcome.blocks
     match kind.gates:
         case "failure":
             return _met(up) if up.failed else "onfail"

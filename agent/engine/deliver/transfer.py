@@ -22,7 +22,7 @@ from holdfast.agent.engine.model.events import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources.context import Received
 from holdfast.resources.meta import Receive
-from holdfast.resources.traits import Sendable
+from holdfast.resources.traits import Referring, Sendable
 from holdfast.states.compile.check import names
 from holdfast.states.compile.transfer import OWN_CHECKS
 from holdfast.states.data import Call
@@ -100,14 +100,15 @@ class Transfers:
         values: dict[str, Received] = {}
         for wanted, sender, got in self._pull(vertex):
             outcome = sender.last.outcome
-            if not real and outcome is not None and outcome.result is None:
+            would_change = not real and outcome is not None and outcome.result is None
+            if would_change and outcome is not None and wanted.key not in outcome.known:
                 return _unsent(vertex, sender, wanted.key)
-            if got is None and later(sender):
+            if got is not None:
+                values[wanted.argument] = got
+            elif later(sender):
                 return _unsent(vertex, sender, wanted.key)
-            if got is None:
-                comment = f"{sender.identity} has sent no {wanted.key}{_why_not(outcome)}"
-                return Outcome.failed(vertex, comment, vertex.queue.cause)
-            values[wanted.argument] = got
+            elif (missing := _missing(vertex, wanted, sender)) is not None:
+                return missing
         try:
             call = applied(vertex.call, values)
         except ValueError as error:
@@ -122,6 +123,21 @@ class Transfers:
         """Record that a run with these values has succeeded."""
         if values and (new := {name: digest(value.value) for name, value in values.items() if value.changed}):
             self._journal.receive(vertex.key, new)
+
+
+def _missing(vertex: Vertex, wanted: Receive, sender: Vertex) -> Outcome | None:
+    """Return the outcome of a receiver whose sender has sent nothing; None if an absent resource needs no value.
+
+    An absent resource does not exist if what it refers to does not exist, unless others of its arguments identify it.
+    """
+    resource, outcome = vertex.resource, sender.last.outcome
+    if wanted.kind and isinstance(resource, Referring) and resource.is_absent() and outcome and outcome.result:
+        if not resource.is_known_by(str(wanted.steps[0])):
+            return None
+        comment = f"is absent, because {sender.identity} is"
+        return Outcome.skipped(vertex, "absent", comment, vertex.queue.cause)
+    comment = f"{sender.identity} has sent no {wanted.key}{_why_not(outcome)}"
+    return Outcome.failed(vertex, comment, vertex.queue.cause)
 
 
 def _why_not(outcome: Outcome | None) -> str:

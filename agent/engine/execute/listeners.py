@@ -1,10 +1,11 @@
-"""The end of a pass: when no run is in progress, listeners run, one after the other; then the pass ends."""
+"""The end of a pass: when no run is in progress, listeners run, one after the other, and then deletions that wait."""
 
 from __future__ import annotations
 
 import asyncio
 
 from holdfast.agent.engine.deliver.deliveries import Deliveries
+from holdfast.agent.engine.execute.deletions import Deletions
 from holdfast.agent.engine.execute.outcomes import Outcomes
 from holdfast.agent.engine.execute.rechecks import Rechecks
 from holdfast.agent.engine.policy import Policy
@@ -23,6 +24,7 @@ class Listeners:
         *,
         passes: Passes,
         deliveries: Deliveries,
+        deletions: Deletions,
         outcomes: Outcomes,
         rechecks: Rechecks,
     ) -> None:
@@ -30,13 +32,14 @@ class Listeners:
         self._scheduler = scheduler
         self._passes = passes
         self._deliveries = deliveries
+        self._deletions = deletions
         self._outcomes = outcomes
         self._rechecks = rechecks
 
     def run_due(self) -> None:
-        """Run the listeners that are due, or end the pass. Call this when no run is in progress.
+        """Run the listeners that are due, then the deletions, or end the pass. Call this when no run is in progress.
 
-        In the daemon, vertices that wait or hang delay listeners by at most `PATIENCE` seconds. The pass ends when no
+        In the daemon, vertices that wait or hang delay these by at most `PATIENCE` seconds. The pass ends when no
         vertex waits any more.
         """
         if not self._passes.running:
@@ -53,6 +56,8 @@ class Listeners:
             self._deliveries.listened.update(due)
             for vertex in due:
                 self._scheduler.listen(vertex)
+            self._scheduler.pump()
+        elif self._deletions.begin_due():
             self._scheduler.pump()
         elif not waits:
             self._passes.end(len(self._outcomes.failing), len(self._outcomes.differing))

@@ -48,6 +48,8 @@ class Outcomes:
         """Vertices whose last run failed."""
         self.differing: set[Vertex] = set()
         """Vertices that differ from their declaration, and that noop keeps from being repaired."""
+        self.deleting: set[Vertex] = set()
+        """Vertices with a deletion that is still to be made."""
         self._policy = policy
         self._emit = emit
         self._scheduler = scheduler
@@ -64,6 +66,7 @@ class Outcomes:
         """Forget all other vertices, which have left the graph."""
         self.failing.intersection_update(vertices)
         self.differing.intersection_update(vertices)
+        self.deleting.intersection_update(vertices)
 
     def attempt_failed(self, vertex: Vertex, outcome: Outcome) -> float:
         """Count a failed attempt that another one follows. Returns the seconds until then."""
@@ -79,7 +82,7 @@ class Outcomes:
 
         `seen`: the change counts that the run acknowledges if it succeeded.
         """
-        recovered = vertex.last.outcome is None or vertex.failed
+        recovered = vertex.last.outcome is None or vertex.last.outcome.blocks
         if self._policy.daemon and vertex.run.applying and outcome.ran:
             self._rivals.changed(vertex, outcome)
         if vertex.probe.result is not None:
@@ -111,6 +114,8 @@ class Outcomes:
             if real:
                 self._done.record(vertex)
             notified += self._transfers.publish(vertex)
+        elif outcome.known:
+            notified += self._transfers.publish(vertex)
         return notified
 
     def record_broken(self, vertex: Vertex, outcome: Outcome) -> None:
@@ -136,7 +141,7 @@ class Outcomes:
         `recovered`: it was not right before.
         """
         below = vertex.links.downstream
-        if vertex.failed or not below:
+        if outcome.blocks or not below:
             return
         repaired = outcome.repaired and not outcome.listener
         if recovered:
@@ -181,11 +186,15 @@ class Outcomes:
             self._scheduler.give_up()
 
     def _classify(self, vertex: Vertex, outcome: Outcome) -> None:
-        """Update the failures of a vertex, and the sets of vertices that fail or differ."""
+        """Update the failures of a vertex, and the sets of vertices that fail, differ, or have something to delete."""
         if outcome.result is None and not vertex.queue.removed:
             self.differing.add(vertex)
         else:
             self.differing.discard(vertex)
+        if outcome.deletes_later:
+            self.deleting.add(vertex)
+        else:
+            self.deleting.discard(vertex)
         if outcome.result is False:
             vertex.last.failures += 1
             if not vertex.queue.removed:

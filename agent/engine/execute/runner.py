@@ -18,6 +18,7 @@ from holdfast.agent.engine.deliver.obstacles import Ask, unwritable
 from holdfast.agent.engine.deliver.store import WAITS, Unwritable
 from holdfast.agent.engine.deliver.transfer import Prepared, Transfers, wanted_from
 from holdfast.agent.engine.execute.authors import attributed
+from holdfast.agent.engine.execute.deletions import users_of
 from holdfast.agent.engine.execute.event_handler import EventHandler
 from holdfast.agent.engine.execute.listeners import Listeners
 from holdfast.agent.engine.execute.outcomes import Outcomes
@@ -31,7 +32,7 @@ from holdfast.agent.engine.schedule import limits
 from holdfast.agent.engine.schedule.passes import Passes
 from holdfast.agent.engine.schedule.scheduler import Scheduler
 from holdfast.agent.engine.schedule.timers import Timers
-from holdfast.resources.context import IDLE, UNASSIGNED
+from holdfast.resources.context import IDLE, UNASSIGNED, no_users
 from holdfast.resources.errors import Temporary
 from holdfast.resources.traits import Reversible
 from holdfast.states.requisite_kinds import WAITING
@@ -263,6 +264,9 @@ class Runs:
             else None,
             leaf=_is_leaf(vertex),
             release_worker=partial(self._scheduler.release_worker, vertex),
+            users=partial(users_of, vertex, self._policy)
+            if vertex.links.downstream or vertex.links.upstream
+            else no_users,
         )
 
     async def _announce(self, vertex: Vertex) -> None:

@@ -43,6 +43,7 @@ Reason = Literal[
     "disabled",
     "action",
     "superseded",
+    "absent",
 ]
 """Why a resource did not run."""
 GUARDS: frozenset[Reason] = frozenset({"onlyif", "unless", "creates"})
@@ -110,6 +111,13 @@ class Outcome(NamedTuple):
     """Files that were replaced, removed or changed in place."""
     before: Mapping[str, Any] = NO_CHANGES
     """Values before the change, of properties that differed."""
+    deletes_later: bool = False
+    """A deletion is still to be made, once the resources that use what is to be deleted have run.
+
+    Without it the resource is usable, so a failure of it blocks no other resource.
+    """
+    known: tuple[str, ...] = ()
+    """Noop: keys of the values that the resource sends although it would change: they would stay as they are."""
 
     @classmethod
     def skipped(
@@ -172,6 +180,11 @@ class Outcome(NamedTuple):
     def outline(self) -> Outcome:
         """Return the outcome without values and diff, which may be megabytes; only the names of changes are kept."""
         return self._replace(changes=_names(*self.changes), diff="") if self.changes or self.diff else self
+
+    @property
+    def blocks(self) -> bool:
+        """Whether resources that require this one cannot run."""
+        return self.result is False and not self.deletes_later
 
     @property
     def blocked(self) -> bool:

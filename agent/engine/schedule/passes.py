@@ -40,8 +40,8 @@ class Passes:
         """Unix time at which the current pass began."""
         self.began = 0.0
         """Loop time at which the current or last pass began."""
-        self._outcomes: OrderedDict[tuple[str, bool, bool | None, bool], Outcome] = OrderedDict()
-        """(identity, listener, result, changed) -> the last such outcome.
+        self._outcomes: OrderedDict[tuple[object, ...], Outcome] = OrderedDict()
+        """(identity, listener, result, changed, deletes_later) -> the last such outcome.
 
         A pass in which a resource waits for long does not end, so its memory must be bounded.
         """
@@ -84,7 +84,7 @@ class Passes:
     def add(self, outcome: Outcome, kept: Outcome) -> None:
         """Emit the outcome of a resource, and add `kept`, the part of it that is stored, to the record."""
         self.calm = self.calm and outcome.result is not False and not outcome.repaired
-        sort = (outcome.identity, outcome.listener, outcome.result, outcome.changed)
+        sort = (outcome.identity, outcome.listener, outcome.result, outcome.changed, outcome.deletes_later)
         self._outcomes.pop(sort, None)
         self._outcomes[sort] = kept
         if self._most is not None and len(self._outcomes) > self._most:

@@ -21,7 +21,7 @@ EXAMPLE = Path(__file__).parents[3] / "config/examples/postgres"
 PROGRAM = "postgres_plugin.py"
 ME = pwd.getpwuid(os.geteuid()).pw_name
 PASSWORD = "correct horse battery"
-ROLES = ("shop_owner", "reporting")
+ROLES = ("shop_owner", "shop_admin", "reporting")
 
 
 @pytest.fixture
@@ -68,15 +68,66 @@ def test_the_example_is_applied_once_and_never_shows_the_password(site, server):
     assert not [each for each in outputs if PASSWORD in each]
 
 
-def test_a_database_and_its_owner_are_deleted_in_the_order_of_the_page(site, server):
-    """docs/language.md says how to write it: with the reference, the owner would be deleted first, which is refused."""
-    server.sql("CREATE ROLE shop_owner", "CREATE DATABASE shop OWNER shop_owner")
-    section = (EXAMPLE.parents[2] / "docs/language.md").read_text().partition("### Deleting resources")[2]
-    (site.etc / "states/shop.sls").write_text(section.partition("```yaml\n")[2].partition("```")[0])
-    site("apply", "--detailed-exitcode", check=2)
+def renamed(site):
+    """Let the states of the example name another owner."""
+    path = site.etc / "states/shop.sls"
+    path.write_text(path.read_text().replace("- login: true", "- name: shop_admin\n    - login: true"))
 
-    assert server.value("SELECT count(*) FROM pg_roles WHERE rolname = 'shop_owner'") == 0
+
+OWNERS = """SELECT string_agg(DISTINCT pg_get_userbyid(owner), ' ') FROM (
+    SELECT datdba AS owner FROM pg_database WHERE datname = 'shop'
+    UNION SELECT nspowner FROM pg_namespace WHERE nspname = 'app') AS owners"""
+FORMER = "SELECT count(*) FROM pg_roles WHERE rolname = 'shop_owner'"
+
+
+def test_all_that_refers_to_each_other_is_deleted_in_one_run(site, server):
+    """By the references alone: the server would refuse another order. A second run finds nothing to do."""
+    site("apply", check=0)
+    path = site.etc / "states/shop.sls"
+    path.write_text(re.sub(r"(  postgres\..*:\n)", r"\1    - ensure: absent\n", path.read_text()))
+    planned = site("plan", check=2)
+    site("apply", "--detailed-exitcode", check=2)
+    site("apply", "--detailed-exitcode", check=0)
+
+    assert ": 9 would be removed" in planned.stdout
     assert server.value("SELECT count(*) FROM pg_database WHERE datname = 'shop'") == 0
+    assert server.value("SELECT count(*) FROM pg_roles WHERE rolname IN ('shop_owner', 'reporting')") == 0
+
+
+def test_a_renamed_owner_is_dropped_after_database_and_schema_have_the_new_one(site, server):
+    """What others own stays theirs: the drop is refused then, but database and schema have their new owner."""
+    site("apply", check=0)
+    server.sql("CREATE TABLE app.orders ()", "ALTER TABLE app.orders OWNER TO shop_owner", database="shop")
+    renamed(site)
+    refused = site("apply", check=1)
+    owners, former = server.value(OWNERS, "shop"), server.value(FORMER)
+    server.sql("DROP TABLE app.orders", database="shop")
+    done = site("apply", check=0)
+
+    assert (owners, former) == ("shop_admin", 1)
+    assert "the former role shop_owner cannot be deleted: " in refused.stdout
+    assert "removed the former role shop_owner of postgres.role[shop_owner]" in done.stdout
+    assert server.value(FORMER) == 0
+
+
+def test_an_owner_is_renamed_although_the_agent_is_killed_half_way(site, server):
+    """After `kill -9` between the creation of the new role and the change of the database, nothing is left over."""
+    site("apply", check=0)
+    renamed(site)
+    with server.connect() as other:
+        with other.transaction(force_rollback=True):
+            other.execute("ALTER DATABASE shop CONNECTION LIMIT 50")  # keeps others from changing it
+            agent = Agent(site)
+            becomes(server, "SELECT count(*) = 1 FROM pg_roles WHERE rolname = 'shop_admin'")
+            becomes(server, "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+            agent.process.kill()
+            agent.process.wait()
+        owners, former = server.value(OWNERS, "shop"), server.value(FORMER)
+    with Agent(site):
+        becomes(server, f"SELECT ({FORMER}) = 0")
+
+    assert (owners, former) == ("shop_owner", 1)
+    assert server.value(OWNERS, "shop") == "shop_admin"
 
 
 def test_drift_by_sql_is_repaired_at_once(site, server):
