@@ -135,6 +135,8 @@ ROWS = (
     ("remote", "apply, 1 000 remote resources as declared", "s", "apply_s", 2.0),
     ("remote", "recheck of 1 000 remote resources as declared, by an agent", "s", "recheck_s", 2.0),
     ("remote", "memory of an agent with 1 000 remote resources, more than with one", "MiB", "more_mib", 50),
+    ("redis", "repair of a damaged key of a Redis server, by its event, median", "ms", "repair_ms", 20),
+    ("redis", "the slowest of 200 such repairs", "ms", "slowest_ms", None),
     ("idle", "idle agent with 1 000 files: CPU", "%", "idle_cpu_percent", 0.1),
     ("idle", "idle agent with 1 000 files: memory (RSS)", "MiB", "idle_rss_mib", 58.0),
 )

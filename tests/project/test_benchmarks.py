@@ -49,6 +49,7 @@ SMALL = {
     "loop": Small({"DRIFTS": 1}, ("10", "2")),
     "records": Small({"FILES": 10, "COUNT": 1, "ROUNDS": 1}),
     "remote": Small({"WARM": 1}, ("--checks", "2", "--resources", "3", "--repeat", "1")),
+    "redis": Small({"PAUSE": 0.0}, ("--keys", "2", "--repairs", "2")),
     "store": Small({"RECORDS": 40, "BATCH": 20, "REPEAT": 1}),
     "sqlite": Small({"BATCHES": 2, "EACH": 2, "CHANGES": 2}),
     "etcd": Small({"WRITERS": 2, "EACH": 2, "ROUNDS": 1, "CHANGES": 2}),

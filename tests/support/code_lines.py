@@ -30,5 +30,5 @@ def code_lines(text: str) -> int:
 
 def hand_written() -> tuple[int, int]:
     """Return the lines of the provider of a new package, with its source in the IDL, and without the generator."""
-    written = ("idl/notes.py.in", "provider/main.py.in")
+    written = ("shared/idl/notes.py.in", "python/provider/main.py.in")
     return sum(code_lines((TEMPLATES / each).read_text()) for each in written), code_lines(BY_HAND.read_text())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from holdfast.agent.plugins.client import Client
@@ -51,6 +51,12 @@ class ProviderCaller:
         result = (await self.client.call("Read", message["ReadRequest"](items=[item]), timeout)).results[0]
         assert raw or not result.failure.code, result.failure
         return result
+
+    async def read_many(self, kind: str, /, declared: Iterable[Mapping[str, Any]]) -> None:
+        """Read resources by one request, without a check of their declarations."""
+        packed = (self.payloads.pack_inputs(self._kind(kind), each) for each in declared)
+        items = [message["ReadItem"](subject=self._subject(kind), inputs=each) for each in packed]
+        await self.client.call("Read", message["ReadRequest"](items=items))
 
     def state(self, name: str, answer: Any) -> Mapping[str, Any]:
         """Return the state in an answer."""

@@ -28,11 +28,12 @@ logfile {home}/log
 class RedisServer:
     """A server that can be stopped and started again."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *settings: str) -> None:
+        """Start it; `settings` are more lines of redis.conf."""
         self.home = home
         self.socket = home / "s"
         self.password = ""
-        (home / "redis.conf").write_text(CONFIGURATION.format(home=home))
+        (home / "redis.conf").write_text(CONFIGURATION.format(home=home) + "".join(f"{each}\n" for each in settings))
         self.start()
 
     def start(self) -> None:
@@ -77,14 +78,14 @@ def asking(server: RedisServer) -> Iterator[Callable[..., str]]:
 
 
 @contextmanager
-def serving() -> Iterator[RedisServer]:
-    """Run a server. Skips the test if there is none; on CI the test fails."""
+def serving(*settings: str) -> Iterator[RedisServer]:
+    """Run a server, with more lines of redis.conf. Skips the test if there is none; on CI the test fails."""
     if shutil.which("redis-server") is None:
         refuse = pytest.fail if os.environ.get("CI") else pytest.skip
         refuse("redis-server is missing; as root, scripts/test installs it")
     with tempfile.TemporaryDirectory(prefix="redis-") as name:
         Path(name).chmod(0o755)
-        server = RedisServer(Path(name))
+        server = RedisServer(Path(name), *settings)
         try:
             yield server
         finally:

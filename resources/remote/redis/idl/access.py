@@ -9,6 +9,7 @@ Port = Annotated[int, idl.limits(minimum=1, maximum=65535)]
 
 
 @idl.at_most_one("socket", "host")
+@idl.together("certificate", "key")
 class Access(idl.Config):
     """Where the server is, and as whom the provider logs in."""
 
@@ -22,6 +23,10 @@ class Access(idl.Config):
     """The connection is encrypted, and the server shows a certificate for its name."""
     authority: idl.Path = idl.field(optional=True)
     """File with the certificates (PEM) that may have signed that of the server; without it, those of Node.js."""
+    certificate: idl.Path = idl.field(optional=True)
+    """File with the certificate (PEM) of the provider, if the server demands one (`tls-auth-clients`)."""
+    key: idl.Path = idl.field(optional=True)
+    """File with the key of that certificate, which the user of the plugin can read."""
     user: str = idl.field(default="default", shortest=1)
     """User of the server (ACL) as which the provider logs in, if there is a password."""
     password: str = idl.field(optional=True, secret=True, shortest=1)

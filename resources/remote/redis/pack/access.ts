@@ -18,6 +18,10 @@ export interface Access {
   readonly tls?: boolean | undefined;
   /** File with the certificates (PEM) that may have signed that of the server; without it, those of Node.js. */
   readonly authority?: $.Path | undefined;
+  /** File with the certificate (PEM) of the provider, if the server demands one (`tls-auth-clients`). */
+  readonly certificate?: $.Path | undefined;
+  /** File with the key of that certificate, which the user of the plugin can read. */
+  readonly key?: $.Path | undefined;
   /** User of the server (ACL) as which the provider logs in, if there is a password. */
   readonly user?: string | undefined;
   /** Password of that user. */

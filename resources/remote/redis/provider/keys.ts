@@ -5,6 +5,7 @@ import { createHmac, randomBytes } from "node:crypto";
 import type { KeyspaceWatch } from "./keyspace.js";
 import * as plugin from "./holdfast-runtime/plugin.js";
 import { type Key, type KeyArgs, KeyOperations } from "./key_stub.js";
+import { KnownKeys } from "./known.js";
 import type { Reply } from "./replies.js";
 import type { Connection, Server } from "./server.js";
 
@@ -22,12 +23,11 @@ const READERS: { readonly [type: string]: readonly [(name: string) => string[], 
 };
 
 export class Keys extends KeyOperations {
-  /** Ids of the keys that the agent has asked for: only their changes are reported. */
-  private readonly known = new Set<string>();
+  private readonly known = new KnownKeys();
 
   constructor(
     private readonly server: () => Server,
-    private readonly keyspace: (known: ReadonlySet<string>) => KeyspaceWatch,
+    private readonly keyspace: (known: KnownKeys) => KeyspaceWatch,
   ) {
     super();
   }

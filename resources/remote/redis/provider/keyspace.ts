@@ -6,6 +6,7 @@
  */
 
 import * as plugin from "./holdfast-runtime/plugin.js";
+import type { KnownKeys } from "./known.js";
 import type { Reply } from "./replies.js";
 import { Connection, type Server } from "./server.js";
 
@@ -31,7 +32,7 @@ export class KeyspaceWatch {
 
   constructor(
     private readonly server: Server,
-    private readonly known: ReadonlySet<string>,
+    private readonly known: KnownKeys,
   ) {}
 
   /** Yield `ARMED`, and then each key that has changed. The first connection has to succeed. */
@@ -39,6 +40,7 @@ export class KeyspaceWatch {
     signal.addEventListener("abort", () => this.wake());
     let connection = await this.subscribed();
     const timer = setInterval(() => void this.look(connection), LOOK);
+    const forgotten = this.known.watched(() => this.miss());
     try {
       yield plugin.ARMED;
       while (!signal.aborted) {
@@ -51,6 +53,7 @@ export class KeyspaceWatch {
       }
     } finally {
       clearInterval(timer);
+      forgotten();
       connection.close(new Error("the watch has ended"));
     }
   }
@@ -64,6 +67,12 @@ export class KeyspaceWatch {
       this.missed = false;
       yield event;
     }
+  }
+
+  /** Report that changes may have been missed. */
+  private miss(): void {
+    this.missed = true;
+    this.wake();
   }
 
   private event(): Promise<void> {
@@ -119,8 +128,7 @@ export class KeyspaceWatch {
     try {
       if (await this.reporting(connection)) return;
       if (this.mayChange) plugin.log("warning", CHANGED);
-      this.missed = true;
-      this.wake();
+      this.miss();
     } catch (error) {
       connection.close(error as Error);
     }

@@ -1,8 +1,8 @@
 /** Connections to the server: how they are made, how commands go through them, and what errors of the server mean. */
 
 import { readFileSync } from "node:fs";
-import { type Socket, connect } from "node:net";
-import { connect as connectSecurely } from "node:tls";
+import { type Socket, connect, isIP } from "node:net";
+import { type SecureContext, TLSSocket, connect as connectSecurely, createSecureContext } from "node:tls";
 
 import type { Access as Settings } from "./access_stub.js";
 import * as plugin from "./holdfast-runtime/plugin.js";
@@ -40,7 +40,7 @@ export class Connection {
 
   private constructor(private readonly socket: Socket) {
     socket.on("data", (chunk: Buffer) => this.receive(chunk));
-    socket.on("error", (error) => this.close(error));
+    socket.on("error", (error) => this.close(explained(socket, error)));
     socket.on("close", () => this.close(new Error("the server has closed the connection")));
     socket.setTimeout(PATIENCE, () => this.close(new Error("the server does not answer")));
   }
@@ -110,22 +110,55 @@ export class Connection {
 
   close(error: Error): void {
     if (this.error !== undefined) return;
-    this.error = new plugin.Temporary(`cannot use the server: ${error.message}`);
+    this.error =
+      error instanceof plugin.Permanent ? error : new plugin.Temporary(`cannot use the server: ${error.message}`);
     this.socket.destroy();
     for (const each of this.waiting.splice(0)) each.reject(this.error);
     this.onClose();
   }
 }
 
-function socketTo({ socket, host = "127.0.0.1", port = 6379, tls, authority }: Settings): Socket {
+function socketTo(settings: Settings): Socket {
+  const { socket, host = "127.0.0.1", port = 6379, tls } = settings;
   if (socket !== undefined) return connect({ path: socket });
   if (tls !== true) return connect({ host, port });
+  const name = isIP(host) ? {} : { servername: host }; // TLS sends no addresses; the certificate is compared with `host`
+  return connectSecurely({ host, port, ...name, secureContext: contextOf(settings) });
+}
+
+/** Return what is in the files for TLS. Throws `Permanent`. */
+function contextOf({ authority, certificate, key }: Settings): SecureContext {
+  const files = { ca: ["the authority", authority], cert: ["the certificate", certificate], key: ["the key", key] };
+  const found = Object.entries(files).flatMap(([option, [what, path]]) => {
+    try {
+      return path === undefined ? [] : [[option, readFileSync(path)] as const];
+    } catch (error) {
+      throw new plugin.Permanent(`cannot read ${what} ${path}: ${messageOf(error)}`);
+    }
+  });
   try {
-    const ca = authority === undefined ? {} : { ca: readFileSync(authority) };
-    return connectSecurely({ host, port, servername: host, ...ca });
+    return createSecureContext(Object.fromEntries(found));
   } catch (error) {
-    throw new plugin.Permanent(`cannot read the authority ${authority}: ${messageOf(error)}`);
+    const paths = [authority, certificate, key].filter((path) => path !== undefined).join(", ");
+    throw new plugin.Permanent(`cannot use the files for TLS (${paths}): ${reasonOf(error)}`);
   }
+}
+
+/** Return an error of the transport as one that says what to do, where that is known. */
+function explained(socket: Socket, error: Error): Error {
+  if (socket instanceof TLSSocket && socket.authorizationError) {
+    const told = "`authority` names the file with those who may have signed it";
+    return new plugin.Permanent(`the certificate of the server is refused: ${error.message}; ${told}`);
+  }
+  if (/certificate required/.test(error.message)) {
+    return new plugin.Permanent("the server demands a certificate: give `certificate` and `key`");
+  }
+  return new Error(reasonOf(error));
+}
+
+/** Return what an error says; of one of OpenSSL only the reason. */
+function reasonOf(error: unknown): string {
+  return (error as { reason?: string }).reason ?? messageOf(error);
 }
 
 function messageOf(error: unknown): string {

@@ -1,0 +1,97 @@
+"""The package redis over TLS, against a real server whose certificates are made for the tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import redis_server
+from certificates import make_certificates
+from deadline import DEADLINE
+from etcd_server import free_port
+from redis_server import RedisServer
+
+KEY = {"name": "k", "text": "a"}
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two authorities, and a certificate of the first for 127.0.0.1. They take a second."""
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+class TlsServer:
+    """A server that is reached by TLS, and how the provider reaches it."""
+
+    def __init__(self, server: RedisServer, port: int, certificates: Path) -> None:
+        self.server = server
+        self.access: dict[str, Any] = {
+            "host": "127.0.0.1",
+            "port": port,
+            "tls": True,
+            "authority": certificates / "ca.pem",
+        }
+        self.own = {"certificate": certificates / "own.pem", "key": certificates / "own.key"}
+
+
+@pytest.fixture(params=["no", "yes"])
+def secure(request: pytest.FixtureRequest, certificates: Path) -> Iterator[TlsServer]:
+    """A server that demands no certificate of its clients, or one (its default)."""
+    port = free_port()
+    files = [f"tls-{name}-file {certificates}/{file}" for name, file in FILES.items()]
+    with redis_server.serving(f"tls-port {port}", f"tls-auth-clients {request.param}", *files) as server:
+        yield TlsServer(server, port, certificates)
+
+
+FILES = {"cert": "own.pem", "key": "own.key", "ca-cert": "ca.pem"}
+
+
+async def test_a_key_is_managed_and_watched_over_tls(provider, secure):
+    """With the certificate of the provider where the server demands one; a name is no address."""
+    await provider.configure(**secure.access, **secure.own)
+    await provider.settled("redis.key", **KEY)
+    events = provider.watch("redis.key")
+    assert (await asyncio.wait_for(anext(events), DEADLINE)).armed
+    secure.server.ask("SET", "k", "damaged")
+
+    assert (await asyncio.wait_for(anext(events), DEADLINE)).id == "0:k"
+    assert await provider.differing("redis.key", **KEY) == ["text"]
+
+
+async def failure(provider: Any, **config: Any) -> str:
+    """Return what a read says with a configuration, which fails for good."""
+    await provider.configure(**config)
+    refused = (await provider.read("redis.key", raw=True, **KEY)).failure
+    assert refused.code == "permanent"
+    return str(refused.message)
+
+
+@pytest.mark.parametrize("secure", ["no"], indirect=True)
+async def test_a_server_whose_certificate_another_authority_has_signed_is_refused(provider, secure, certificates):
+    """Also with the authorities of Node.js; and one that is for another name."""
+    hint = "`authority` names the file with those who may have signed it"
+    other = await failure(provider, **{**secure.access, "authority": certificates / "other.pem"})
+    nodes = await failure(provider, **{name: value for name, value in secure.access.items() if name != "authority"})
+    name = await failure(provider, **{**secure.access, "host": "localhost"})
+
+    for told in (other, nodes, name):
+        assert told.startswith("the certificate of the server is refused: ")
+        assert told.endswith(hint)
+    assert "certificate" in other.removeprefix("the certificate of the server is refused: ")
+    assert "localhost" in name
+
+
+@pytest.mark.parametrize("secure", ["yes"], indirect=True)
+async def test_a_server_that_demands_a_certificate_says_so(provider, secure, certificates):
+    """The settings for it are named; files that do not fit are named as well."""
+    missing = await failure(provider, **secure.access)
+    wrong = await failure(provider, **secure.access, **{**secure.own, "key": certificates / "ca.key"})
+
+    assert missing == "the server demands a certificate: give `certificate` and `key`"
+    assert wrong.startswith("cannot use the files for TLS (")
+    assert f"{certificates}/ca.key" in wrong
+    assert "key values mismatch" in wrong
