@@ -35,6 +35,7 @@ from holdfast.states.view.grains import Grains, unnoted
 
 if TYPE_CHECKING:
     from holdfast.agent.plugins.declared import DeclaredPlugin, PluginLoader
+    from holdfast.agent.plugins.plugin_settings import PluginSettings
     from holdfast.states.lint.inspect import LintReport
 
 
@@ -202,6 +203,24 @@ class ConfigurationCompiler:
         """Load the operator's kinds and those of packages, but no secrets. Raises `CompileError` with all problems."""
         self.load_kinds(settings.resources)
         self.load_plugins(settings, schemas_only=True)
+
+    def load_readable_kinds(self, settings: Settings) -> list[Problem]:
+        """Load the kinds that this user can read, as `load_all_kinds`; return what is wrong with the others."""
+        problems: list[Problem] = []
+        readable: dict[str, PluginSettings] = {}
+        try:
+            self.load_kinds(settings.resources)
+        except CompileError as error:
+            problems += error.problems
+        for name, plugin in settings.plugins.items():
+            wanted = {**readable, name: plugin}
+            try:
+                self.load_plugins(settings.model_copy(update={"plugins": wanted}), schemas_only=True)
+            except CompileError as error:
+                problems += error.problems
+            else:
+                readable = wanted
+        return problems
 
     def load_plugins(self, settings: Settings, *, schemas_only: bool = False) -> None:
         """Load the plugins that the settings name, and declare their kinds. Raises `CompileError` with all problems."""

@@ -56,7 +56,7 @@ def kinds(source: ConfigurationSource, _: str) -> Iterator[str]:
     from holdfast.resources import registry
 
     with suppress(CompileError):  # built-in kinds are available in any case
-        ConfigurationCompiler().load_all_kinds(source.kinds())
+        ConfigurationCompiler().load_readable_kinds(source.kinds())
     yield from ("all", "codes")
     yield from sorted({*registry.families(), *registry.names()})
 

@@ -147,13 +147,15 @@ def _meta(model: SystemModel, paper: Paper) -> Iterator[str]:
 
 def _arguments(fields: Iterable[Field], paper: Paper, *, remote: bool = False) -> Iterator[str]:
     """Yield each argument with its type and default, and its description below; of a remote kind, with all options."""
+    from holdfast.agent.generators.markdown import null_differs
     from holdfast.agent.generators.package_pages import restrictions
     from holdfast.agent.generators.remote_types import described
-    from holdfast.agent.model.types import words
+    from holdfast.agent.model.types import NONE, members, words
 
     for field in fields:
         limits = restrictions(field.type) if remote else ()
-        said = [words(field.type), *limits, field.unit, default(field), "secret" if field.secret else ""]
+        null = " or null" if null_differs(field) or (remote and NONE in members(field.type)) else ""
+        said = [words(field.type) + null, *limits, field.unit, default(field), "secret" if field.secret else ""]
         yield f"  {field.name} ({', '.join(filter(None, said))})"
         yield from flow(" " * 6 + (" ".join(described(field)) if remote else field.doc), _width(paper))
 
@@ -165,6 +167,8 @@ def default(field: Field) -> str:
 
     if field.required:
         return "required"
+    if field.from_id:
+        return "default the ID"
     return "" if field.default is ABSENT else f"default {written(field.default)}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from holdfast.agent.model.model import ABSENT, Field, KindModel
-from holdfast.agent.model.types import Type, members, words, written
+from holdfast.agent.model.types import NONE, Type, members, words, written
 from holdfast.states.requisite_kinds import RECV
 
 
@@ -30,13 +30,19 @@ def fields_table(title: str, fields: Iterable[Field]) -> Iterator[str]:
         [
             {
                 title: f"`{field.name}`",
-                "type": ", ".join(filter(None, (type_text(field.type), field.unit, "secret" if field.secret else ""))),
+                "type": ", ".join(filter(None, (typed, field.unit, "secret" if field.secret else ""))),
                 "default": default(field),
                 "meaning": field.doc,
             }
             for field in fields
+            for typed in [type_text(field.type) + " or null" * null_differs(field)]
         ]
     )
+
+
+def null_differs(field: Field) -> bool:
+    """Return whether a field may be null, which means something else than to leave it out."""
+    return NONE in members(field.type) and field.default not in (ABSENT, None, "", [], {})
 
 
 def type_text(type_: Type, *, links: bool = True) -> str:
@@ -56,6 +62,8 @@ def default(field: Field) -> str:
     """Return the default of a field, or that it is required; empty if it depends on the host or is empty."""
     if field.required:
         return "required"
+    if field.from_id:
+        return "the ID"
     return "" if field.default is ABSENT or field.default is None else f"`{written(field.default)}`"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from holdfast.agent.generators.markdown import default, example, listed, table
 from holdfast.agent.generators.remote_types import described
 from holdfast.agent.model.docstrings import Docs
-from holdfast.agent.model.model import Field, KindModel, Record, Remote, Rule
+from holdfast.agent.model.model import Field, KindModel, Record, Remote, Rule, argument
 from holdfast.agent.model.package import Enumeration, FunctionModel, Module, Package
 from holdfast.agent.model.types import WORDS, Type, members, written
 from holdfast.agent.phrases import number_of
@@ -67,7 +67,7 @@ class _ModulePage:
         yield from (f"## `{kind.name}`", "", *_notes(remote.deprecated, remote.since), *_paragraphs(kind.docs))
         for text in kind.docs.examples:
             yield from (*example(text), "")
-        yield from self._table("argument", [each for each in kind.fields if not each.out])
+        yield from self._table("argument", [argument(each) for each in kind.fields if not each.out])
         yield from _rules(remote.rules)
         yield from self._outputs("set by the provider", [each for each in kind.fields if each.out])
         yield from listed("Behaviour", dict(behaviour(kind)), code=False)
@@ -157,7 +157,7 @@ def behaviour(kind: KindModel) -> Iterator[tuple[str, str]]:
         first = "deletes the old resource first" if remote.delete_first else "creates the new resource first"
         yield "replacement", first
     if remote.named:
-        yield "name", "made automatically where none is given"
+        yield "name", "the ID of the state where none is given"
     yield "ensure", "`ensure: absent` deletes the resource"
 
 

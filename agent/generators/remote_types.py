@@ -123,7 +123,7 @@ def described(field: Field) -> Iterator[str]:
         yield f"In {field.unit}."
     if field.environment:
         yield f"Default: the variable {' or '.join(field.environment)} of the provider's environment."
-    if field.computed:
+    if field.computed and not field.from_id:
         yield "The provider sets it if it is not given."
     if field.replaces:
         yield "A change replaces the resource."

@@ -175,7 +175,7 @@ def _description(kind: KindModel) -> str:
 def _rules(kind: KindModel, arguments: Schema) -> Iterator[Schema]:
     """Yield the rules for a list of arguments as a whole: what is required, and which others are accepted."""
     for field in kind.fields:
-        if field.required and not field.out and field.name != "name":
+        if field.required and not field.out:
             yield {**_contains(field.name, *ELSEWHERE), "errorMessage": f"{kind.name} needs the argument {field.name}"}
     yield from _remote_rules(kind)
     if kind.variables:

@@ -24,6 +24,7 @@ from holdfast.agent.model.model import (
     Record,
     Requisite,
     SystemModel,
+    argument,
 )
 from holdfast.agent.model.types import Type
 from holdfast.resources import traits
@@ -114,7 +115,7 @@ class _ModelBuilder:
         return KindModel(
             name=cls.kind,
             docs=docs_of(cls),
-            fields=self.fields(cls),
+            fields=tuple(map(argument, self.fields(cls))),
             ignored=dict(cls.ignored),
             refused=dict(cls.refused),
             former=dict(cls.former_names),

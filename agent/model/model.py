@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, Final, Literal
 
@@ -42,6 +42,8 @@ class Field:
     """Name on the wire, if it differs."""
     out: bool = False
     """The provider sets it; it is no argument."""
+    from_id: bool = False
+    """Of a kind: where a state does not give it, the ID of the state is its value."""
     computed: bool = False
     """An argument that the provider sets if it is not given."""
     replaces: bool = False
@@ -56,6 +58,11 @@ class Field:
     """Version of the package that added it."""
     comment: str = ""
     """Comment above its declaration, which generated files repeat."""
+
+
+def argument(field: Field) -> Field:
+    """Return a field of a resource as an argument of states, which may leave out the name."""
+    return replace(field, required=False, from_id=True) if field.name == "name" and not field.out else field
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from holdfast.agent.model.model import Field, KindModel, Record
+from holdfast.agent.model.model import Field, KindModel, Record, argument
 from holdfast.agent.model.package import Package
 from holdfast.agent.model.types import Type
 
 
 def kinds_of(package: Package) -> tuple[KindModel, ...]:
-    """Return the kinds of a package, sorted by name."""
+    """Return the kinds of a package as states use them, sorted by name."""
     kinds = (kind for module in package.modules for kind in module.resources)
     return tuple(
-        replace(kind, fields=_fields(package, kind.fields)) for kind in sorted(kinds, key=lambda kind: kind.name)
+        replace(kind, fields=tuple(map(argument, _fields(package, kind.fields))))
+        for kind in sorted(kinds, key=lambda kind: kind.name)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from holdfast.agent.model.model import Field, KindModel, Record
+from holdfast.agent.model.model import Field, KindModel, Record, argument
 from holdfast.agent.model.package import Package
 from holdfast.agent.model.packages import kinds_of, records_of
 from holdfast.agent.model.types import TEXT, Type
@@ -20,7 +20,7 @@ ENSURE = Field(
     "Whether the resource should exist; `absent` deletes it.",
     default="present",
 )
-NAME = Field("name", TEXT, "What messages call the resource; the ID of the state if the state gives no name.")
+NAME = argument(Field("name", TEXT, "What messages call the resource."))
 
 
 def packages() -> list[Package]:

@@ -19,7 +19,8 @@ def doc(kind: str | None, source: ConfigurationSource, form: str) -> None:
     """Show the kinds of resources and their arguments.
 
     Without KIND, all kinds are listed, your own included. KIND is a family (`file`), a kind (`file.managed`), `all` for
-    the arguments that every state takes, or `codes` for the codes of all errors and warnings.
+    the arguments that every state takes, or `codes` for the codes of all errors and warnings. Kinds whose files or
+    schema cannot be read are left out, which is said on standard error.
     """
     if kind == "codes":
         from holdfast.agent.cli import codes_reference
@@ -27,7 +28,10 @@ def doc(kind: str | None, source: ConfigurationSource, form: str) -> None:
         codes_reference.show(form)
         return
     from holdfast.agent.cli import kinds_reference
+    from holdfast.agent.cli.terminal import say
     from holdfast.agent.configuration import ConfigurationCompiler
 
-    ConfigurationCompiler().load_all_kinds(source.kinds())
+    unread = ConfigurationCompiler().load_readable_kinds(source.kinds())
+    for each in unread:
+        say(f"{each}\n  its kinds are not shown", err=True)
     kinds_reference.show(kind, form)

@@ -190,7 +190,7 @@ def test_doc_lists_kinds_and_describes_one():
     assert "file.managed" in holdfast("doc", check=0).stdout
     page = holdfast("doc", "file.managed", check=0).stdout
     assert "  makedirs (true/false, default false)" in page
-    assert "name (text, required)" in page
+    assert "name (text, default the ID)" in page
     assert "  context (mapping, default " in page
     model = json.loads(holdfast("doc", "file.managed", "--format", "json", check=0).stdout)
     assert [kind["name"] for kind in model["kinds"]] == ["file.managed"]
@@ -216,7 +216,7 @@ def test_doc_names_the_types_of_each_argument():
     assert "  env (text or mapping or list, default none)\n" in command
     assert "  success_stdout (text or list, default [])\n" in command
     assert "  umask (text or number, default none)\n" in command
-    assert "  name (text, required)\n      The command;" in command
+    assert "  name (text, default the ID)\n      The command;" in command
     assert "  location ('start' or 'end', default none)\n" in line
 
 

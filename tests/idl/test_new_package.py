@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from holdfast_process import in_process
+from strangers import UID, open_directory
 
 
 def run(folder, *words):
@@ -92,7 +94,8 @@ def test_its_kind_is_described_and_checked_without_the_provider(folder):
     state = folder / "example/states/shopping.sls"
     text = state.read_text()
 
-    assert "name (text, at most 200 characters, matches `[A-Za-z0-9][A-Za-z0-9._-]*`)" in shown
+    assert "name (text, at most 200 characters, matches `[A-Za-z0-9][A-Za-z0-9._-]*`, default the ID)" in shown
+    assert "The provider sets it" not in shown
     assert "A change replaces the resource." in shown
     assert "Set by the provider:\n  size (number)\n      Bytes of the file.\n" in shown
     assert schema.is_valid(yaml.safe_load(text))
@@ -103,6 +106,42 @@ def test_its_kind_is_described_and_checked_without_the_provider(folder):
         assert "shopping.sls:4:" in in_process("check", *config, check=3).stdout
     finally:
         state.write_text(text)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_who_may_not_read_its_schema_is_told_so_and_sees_all_other_kinds():
+    """Its own kinds are unknown then; those of another package are not."""
+    plugins = {}
+    with open_directory() as home:
+        for name in ("demo", "open"):
+            in_process("idl", "new", name, "--to", str(home / name), check=0)
+            plugins[name] = {"schema": f"{home}/{name}/provider/schema.json", "command": ["/x"]}
+            (home / f"{name}.yaml").write_text(json.dumps({"plugins": plugins}))
+        (home / "demo/provider/schema.json").chmod(0o600)
+        described, other, refused = (
+            doc_of_another_user(kind, home) for kind in ("file.managed", "open.note", "demo.note")
+        )
+
+    for shown, kind in ((described, "file.managed"), (other, "open.note")):
+        assert shown.returncode == 0, shown.stderr
+        assert shown.stdout.startswith(kind)
+        assert "demo/provider/schema.json: Permission denied" in shown.stderr
+        assert "its kinds are not shown" in shown.stderr
+    assert refused.returncode == 64
+    assert "its kinds are not shown" in refused.stderr
+
+
+def doc_of_another_user(kind, folder):
+    """Run `doc` as an unprivileged user, after a run as root that has imported all modules."""
+    program = f"""
+import contextlib, difflib, io, os, sys
+from holdfast.agent.cli.main import main
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    main(["doc", "demo.note", "--config", "{folder}/demo.yaml"])
+os.setgid({UID}); os.setuid({UID})
+main(["doc", "{kind}", "--config", "{folder}/open.yaml"])
+"""
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
 
 def test_its_declarations_give_states(folder):

@@ -5,7 +5,15 @@ from __future__ import annotations
 from holdfast.agent.generators.interface_page import interface_page
 from holdfast.agent.generators.markdown import fields_table, listed, table, type_text
 from holdfast.agent.model.docstrings import Docs
-from holdfast.agent.model.model import Field, Function, InterfaceModel, ProviderFunction, ProviderModel, Record
+from holdfast.agent.model.model import (
+    Field,
+    Function,
+    InterfaceModel,
+    ProviderFunction,
+    ProviderModel,
+    Record,
+    argument,
+)
 from holdfast.agent.model.types import BOOLEAN, INTEGER, NONE, NUMBER, TEXT, Type, union
 
 COLOUR = Record("Colour", Docs("A colour."), (Field("name", TEXT, "Its name.", required=True),))
@@ -62,6 +70,22 @@ def test_a_page_of_an_interface_shows_functions_results_and_providers() -> None:
         "| `dim` | number | `3` | How dark. |",
     ):
         assert line in page.splitlines()
+
+
+def test_a_table_of_fields_says_where_a_value_comes_from_and_what_null_is() -> None:
+    """The name from the ID of the state; null is said where it differs from leaving the argument out."""
+    choice = union([Type("choice", choices=("jinja",)), NONE])
+    fields = (
+        argument(Field("name", TEXT, "The path.", required=True)),
+        Field("template", choice, "Render it.", default="jinja"),
+        Field("user", union([TEXT, NONE]), "Its owner.", default=None),
+    )
+
+    assert list(fields_table("argument", fields))[2:5] == [
+        "| `name` | text | the ID | The path. |",
+        "| `template` | 'jinja' or null | `'jinja'` | Render it. |",
+        "| `user` | text |  | Its owner. |",
+    ]
 
 
 def test_a_table_of_fields_says_what_is_required_secret_and_in_which_unit() -> None:
