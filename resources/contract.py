@@ -73,6 +73,8 @@ class Resource(BaseModel):
     """All verbs of the effects that a run of the kind may report."""
     deprecated: ClassVar[Mapping[str, str]] = {}
     """Arguments that should no longer be used -> what to use instead; `""` is for the kind itself."""
+    polled: ClassVar[float] = 0
+    """Seconds between two checks of a kind whose watch has no events to report; 0: it has."""
     later: ClassVar[frozenset[str]] = frozenset()
     """Fields that were added to an action after its first version.
 

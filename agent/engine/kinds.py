@@ -49,6 +49,11 @@ def action(resource: Resource) -> bool:
     return _ask(resource.action, plain=False)
 
 
+def period(resource: Resource, meta: Meta) -> float:
+    """Return the seconds between two checks of a resource whose watch has no events; 0 or less: it is not polled."""
+    return resource.polled if meta.poll is None else meta.poll
+
+
 def hides(resource: Resource) -> bool:
     """Return whether the state says that its content is not to be shown."""
     return getattr(resource, "show_changes", None) is False

@@ -47,6 +47,7 @@ def declare(schema: Schema, model: KindModel) -> type[RemoteResource]:
     )
     made.remote = kind
     made.sends = kind.sends
+    made.polled = kind.remote.poll
     made.deprecated = _deprecated(kind)
     made.refused = {each.name: "the provider sets it" for each in model.fields if each.out}
     return made

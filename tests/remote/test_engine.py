@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.agent.engine.inspect.explain import explain
 from holdfast.states.errors import CompileError
-from remote_bench import NotesPlugin, cloud_kinds, cloud_plugin
+from remote_bench import NotesPlugin, cloud_kinds, cloud_plugin, note_kind
 from remote_engine import RemoteEngine
 
 NOTE = "the note:\n  notes.note:\n    - name: web\n    - owner: me\n    - lines: [{text: hello}]\n"
@@ -32,6 +33,20 @@ async def test_an_event_of_the_plugin_leads_to_a_repair_that_is_attributed_as_dr
     assert repaired.cause == "drift"
     assert repaired.comment == "changed lines of note web"
     assert (tmp_path / "notes/web").read_text() == '["me", ["hello"]]'
+
+
+async def test_drift_of_a_kind_without_events_is_found_by_a_poll(agent, tmp_path):
+    """`why` says how often it is checked, and speaks of no event; a check that finds nothing is no activity."""
+    note_kind(poll=0.02)
+    async with agent.running(NOTE) as engine:
+        coming = explain(next(iter(engine.view.graph)), engine.view)["next"]
+        checked = await agent.until(lambda each: each.cause == "poll")
+        (tmp_path / "notes/web").write_text('["me", ["other"]]')
+        repaired = await agent.until(lambda each: bool(each.changes) and each.cause != "start")
+
+    assert coming == [{"what": "poll", "in": None, "every": 0.02}]
+    assert checked.changes == {}
+    assert (repaired.cause, repaired.comment) == ("poll", "changed lines of note web")
 
 
 async def test_an_identifier_is_received_by_another_state(agent, tmp_path):

@@ -7,13 +7,14 @@ import importlib
 import itertools
 import sys
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from holdfast.agent.plugins.in_process import InProcess
 from holdfast.agent.plugins.messages import message
 from holdfast.agent.plugins.payloads import Payloads
-from holdfast.agent.plugins.schema import Schema
+from holdfast.agent.plugins.schema import Schema, remote_of
 from holdfast.agent.plugins.servicer import Servicer
 from holdfast.agent.plugins.stub import Found, Key, Operations
 from holdfast.agent.remote.classes import declare
@@ -145,7 +146,8 @@ async def notes_plugin(directory: Path) -> NotesPlugin:
     return plugin
 
 
-def note_kind() -> type[RemoteResource]:
-    """Declare the kind of notes."""
+def note_kind(poll: float = 0) -> type[RemoteResource]:
+    """Declare the kind of notes; with `poll` one without events, which is checked every so many seconds."""
     schema = Schema.read(SCHEMA)
-    return declare(schema, schema.kinds["notes.note"])
+    model = schema.kinds["notes.note"]
+    return declare(schema, replace(model, remote=replace(remote_of(model), poll=poll)))

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from holdfast.agent.engine import kinds
 from holdfast.agent.engine.decide.done import is_action
 from holdfast.agent.engine.deliver.deliveries import incoming
 from holdfast.agent.engine.inspect.status import View, describe, state_of
@@ -269,8 +270,8 @@ def _next(vertex: Vertex, view: View, now: float) -> Iterator[dict[str, Any]]:
 
 def _next_event(vertex: Vertex) -> Iterator[dict[str, Any]]:
     """Return what the watch of a vertex reports: polls, or events."""
-    period = vertex.call.meta.poll
-    if period is not None and period > 0:
+    period = kinds.period(vertex.resource, vertex.call.meta)
+    if period > 0:
         yield {"what": "poll", "in": None, "every": period}
     elif vertex.watching.watcher is not None:
         yield {"what": "event", "in": None}

@@ -105,7 +105,7 @@ async def _failure(vertex: Vertex, watched: Watched) -> BaseException | None:
 
 def cause_of(vertex: Vertex) -> Cause:
     """Return the cause of a run that an event of the vertex's watch starts."""
-    return "drift" if vertex.call.meta.poll is None else "poll"
+    return "poll" if kinds.period(vertex.resource, vertex.call.meta) else "drift"
 
 
 def watch_of(vertex: Vertex) -> Watch:
