@@ -14,7 +14,7 @@ rest. The mix-ins of `traits.py` are optional powers (a refresh action, ...). No
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict
@@ -98,6 +98,11 @@ class Resource(BaseModel):
             raise DeclarationError(f"cannot declare {kind}: it overrides neither probe and apply nor check_apply")
         _register(kind, cls)
         share_names(cls)
+
+    @classmethod
+    def deprecations(cls, arguments: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """Yield the steps to each given value that should no longer be given, with what to use instead."""
+        yield from (((name,), better) for name, better in cls.deprecated.items() if name in arguments)
 
     # -- what a kind says about itself -------------------------------------------------------------------------
 

@@ -60,6 +60,8 @@ class Decoder:
         self.violations: list[Violation] = []
         self.references: list[StateReference] = []
         """The states that the data name."""
+        self.deprecated: list[tuple[str, str]] = []
+        """Path of each field that the data give and that is deprecated, with what to use instead."""
         self.refused: dict[str, str] = {}
         """Key of a field that exists, but is no argument -> its name."""
 
@@ -85,7 +87,9 @@ class Decoder:
         values: dict[str, Any] = {"type": tag} if tag else {}
         for key, item in data.items():
             if key in names:
-                self._field(names[key], item, _at(path, names[key].name), values)
+                inner = _at(path, names[key].name)
+                self.deprecated += [(inner, names[key].deprecated)] if names[key].deprecated else []
+                self._field(names[key], item, inner, values)
             elif not (tag and key == "type"):
                 self._unexpected(str(key), names, path)
         for each in fields:
@@ -254,6 +258,7 @@ class Decoder:
 
     def _of_record(self, record: Record, data: Any, path: str) -> Any:
         before = len(self.violations)
+        self.deprecated += [(path, record.deprecated)] if record.deprecated else []
         values = self.fields(record.fields, record.rules, data, path, record.tag)
         return INVALID if len(self.violations) > before else values
 
@@ -278,6 +283,7 @@ class Decoder:
             trial = Decoder(self.schema, wire=self.wire, defaults=self.defaults, environ=self.environ)
             if (value := trial.value(each, data, path)) is not INVALID and not trial.violations:
                 self.references += trial.references
+                self.deprecated += trial.deprecated
                 return value
         return self._violate("type", path, f"no type of the union accepts {_word(data)}")
 

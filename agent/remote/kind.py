@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from holdfast.agent.model.model import ABSENT, Field, KindModel, Remote
+from holdfast.agent.model.model import ABSENT, Field, KindModel, Record, Remote
 from holdfast.agent.model.types import Type, members
 from holdfast.agent.plugins.decode import Decoder, StateReference
 from holdfast.agent.plugins.encode import Shown
@@ -91,6 +91,22 @@ class RemoteKind:
         """Return the arguments that may refer to states."""
         return tuple(name for name, field in self.inputs.items() if self._refers(field.type, set()))
 
+    @cached_property
+    def deprecating(self) -> tuple[str, ...]:
+        """Return the arguments that have a part which is deprecated."""
+        return tuple(
+            name
+            for name, field in self.inputs.items()
+            for record in self._within(field.type)
+            if record.deprecated or any(each.deprecated for each in record.fields)
+        )
+
+    def deprecations(self, name: str, data: Any) -> list[tuple[str, str]]:
+        """Return the path of each deprecated part of an argument of a state file, with what to use instead."""
+        decoder = Decoder(self.schema, wire=False)
+        decoder.field(self.inputs[name], data, name)
+        return decoder.deprecated
+
     def decode(self, field: Field, data: Any) -> tuple[Any, list[Violation], list[StateReference]]:
         """Return the value of an argument of a state file, what is wrong with it, and the states that it names."""
         decoder = Decoder(self.schema, wire=False, defaults=True)
@@ -107,16 +123,18 @@ class RemoteKind:
 
     def hides(self, field: Field) -> bool:
         """Return whether a field is secret, or has a part that is."""
-        return field.secret or any(each.secret for each in self._within(field.type, set()))
+        return field.secret or any(each.secret for record in self._within(field.type) for each in record.fields)
 
-    def _within(self, type_: Type, seen: set[str]) -> Iterator[Field]:
-        """Yield the fields of all records in a type."""
+    def _within(self, type_: Type, seen: set[str] | None = None) -> Iterator[Record]:
+        """Yield all records in a type, each once."""
+        seen = set() if seen is None else seen
         for inner in filter(None, (type_.items, type_.keys, *type_.members)):
             yield from self._within(inner, seen)
         if type_.record and type_.record not in seen:
             seen.add(type_.record)
-            for each in self.schema.record(type_.record).fields:
-                yield each
+            record = self.schema.record(type_.record)
+            yield record
+            for each in record.fields:
                 yield from self._within(each.type, seen)
 
     def shown(self, name: str, value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
@@ -94,6 +94,14 @@ class RemoteResource(Resource, Referring, Reversible, Sendable):
         """Return whether the provider may need an argument to find the resource."""
         field = self.remote.inputs[argument]
         return field.required or field.replaces
+
+    @classmethod
+    def deprecations(cls, arguments: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """Yield the steps to what is deprecated, at any depth, with what to use instead."""
+        yield from super().deprecations(arguments)
+        for name in dict.fromkeys(cls.remote.deprecating):
+            if name in arguments:
+                yield from ((steps(path), better) for path, better in cls.remote.deprecations(name, arguments[name]))
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:

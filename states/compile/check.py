@@ -294,12 +294,14 @@ def _with_references(chunk: Chunk, meta: Meta, references: tuple[Receive, ...]) 
 
 
 def _deprecations(chunk: Chunk, shape: Shape) -> Iterator[Problem]:
-    """Yield a warning for each deprecated argument that a state gives, and for a deprecated kind."""
-    for name, better in shape.cls.deprecated.items():
-        if not name or name in chunk.low:
-            what = f"the argument {name!r} of {shape.cls.kind}" if name else f"the kind {shape.cls.kind}"
-            spot = spot_of(chunk, (name,)) if name else chunk.spot
-            yield spot.problem("deprecated", f"{chunk.identity}: {what} is deprecated", better)._replace(text="")
+    """Yield a warning for each deprecated argument that a state gives, or part of one, and for a deprecated kind."""
+    cls = shape.cls
+    found = [(chunk.spot, f"the kind {cls.kind}", cls.deprecated[""])] if "" in cls.deprecated else []
+    for path, better in cls.deprecations(chunk.low):
+        name = ".".join(map(str, path))
+        found.append((spot_of(chunk, path), f"the argument {name!r} of {cls.kind}", better))
+    for spot, what, better in found:
+        yield spot.problem("deprecated", f"{chunk.identity}: {what} is deprecated", better)._replace(text="")
 
 
 def _odd_guard(key: str, value: Any, chunk: Chunk) -> Problem | None:

@@ -257,6 +257,21 @@ def test_what_is_deprecated_is_warned_about_at_its_line(states):
     ]
 
 
+def test_what_is_deprecated_within_a_struct_is_warned_about_at_its_line(states):
+    """A member, and the struct itself; what is not given is not warned about."""
+    line = notes_package.LINE
+    numbered = tuple(replace(each, deprecated="count") if each.name == "number" else each for each in line.fields)
+    old = replace(line, fields=numbered, deprecated="use text")
+    module = notes_package.NOTES.modules[0]
+    records = tuple(old if each is line else each for each in module.records)
+    declared(replace(notes_package.NOTES, modules=(replace(module, records=records),)))
+    lines = "    - lines:\n        - text: hello\n        - text: you\n          number: 5\n"
+    found: list[Problem] = list(states("web:\n  notes.note:\n    - owner: me\n" + lines).warnings)
+
+    assert [(each.location.line, each.hint) for each in found] == [(5, "use text"), (6, "use text"), (7, "count")]
+    assert "the argument 'lines.1.number' of notes.note is deprecated" in found[2].message
+
+
 def test_states_of_one_thing_that_contradict_each_other_are_refused(states):
     """Two states have the same name and differ; of resources that differ in what replaces them, both may exist."""
     other = NOTE.replace("web:", "other:").replace("- owner", "- name: web\n    - owner")
