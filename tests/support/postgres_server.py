@@ -28,6 +28,7 @@ SETTINGS = {
     "log_statement": "all",
     "log_line_prefix": "%a ",
     "deadlock_timeout": "200ms",
+    "shared_preload_libraries": "pg_stat_statements",
 }
 ACCESS = """local all all trust
 host all all 127.0.0.1/32 scram-sha-256

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from deadline import DEADLINE
 from remote_agent import Failed
 
 
@@ -185,3 +186,25 @@ async def test_the_owner_of_a_database_keeps_what_it_has(agent, server, database
     assert await agent.run("postgres.database_grant", **declared) == []
     assert await agent.run("postgres.database_grant", "absent", **declared) == ["delete"]
     assert await agent.run("postgres.database_grant", "absent", **declared) == []
+
+
+async def test_the_database_of_the_provider_is_not_dropped(agent):
+    """The server would refuse it as well, but as if that could succeed later."""
+    with pytest.raises(Failed, match="name another one as `database` in its configuration") as told:
+        await agent.run("postgres.database", "absent", name="postgres", cascade=True)
+    assert told.value.code == "permanent"
+
+
+async def test_databases_can_be_read_while_others_are_created(agent, provider, server, database):
+    """Here the creations wait for a session in the template; at most two of them keep a connection meanwhile."""
+    names = [f"{database}_{number}" for number in range(6)]
+    with server.connect("template1"):
+        runs = [asyncio.create_task(agent.run("postgres.database", name=each)) for each in names]
+        async with asyncio.timeout(DEADLINE):
+            while server.value("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CREATE DATABASE%'") < 2:
+                await asyncio.sleep(0.01)
+            assert await agent.read("postgres.database", name=database) is not None
+        assert server.value("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CREATE DATABASE%'") == 2
+    await asyncio.gather(*runs, return_exceptions=True)
+    for each in names:
+        server.sql(f"DROP DATABASE IF EXISTS {each} WITH (FORCE)")

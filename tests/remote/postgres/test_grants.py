@@ -6,7 +6,9 @@ import itertools
 
 import pytest
 
+import privileges
 from remote_agent import Failed
+from sessions import Session
 
 TABLES = ("CREATE SCHEMA app", "CREATE TABLE app.orders ()", "CREATE TABLE app.items ()")
 
@@ -84,6 +86,23 @@ async def test_every_kind_of_object_has_privileges(agent, server, database, shop
     assert await agent.run("postgres.grant", "absent", **declared) == ["delete"]
     assert not server.value(f"SELECT {held.format(shop)}", database)
     assert await agent.run("postgres.grant", "absent", **declared) == []
+
+
+@pytest.mark.parametrize("version", [160004, 170002])
+async def test_maintain_is_a_privilege_since_17(agent, server, shop, version, monkeypatch):
+    """An older server is not asked; a newer one is, and `all` means it as well."""
+    declared = {"role": shop, "schema": f"{shop.removeprefix('reader_')}/app", "objects": "tables"}
+    known = int(server.value("SHOW server_version_num")) >= privileges.MAINTAIN
+    monkeypatch.setattr(Session, "version", version)
+    if version == 170002 and known:
+        assert await agent.run("postgres.grant", **declared, privileges=["maintain"]) == ["create"]
+    else:
+        old, new = "PostgreSQL 16 has no privilege 'maintain': it came with 17", "unrecognized privilege type"
+        with pytest.raises(Failed, match=old if version == 160004 else new):
+            await agent.run("postgres.grant", **declared, privileges=["maintain"])
+
+    assert ("maintain" in privileges.possible("tables", version)) is (version == 170002)
+    assert "maintain" not in privileges.possible("sequences", version)
 
 
 async def test_a_grant_on_an_empty_schema_is_kept_in_mind(agent, server, database, shop):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+import sessions
 from remote_agent import Failed
+from sessions import Session
 
 PASSWORD = "correct horse ª batterý"
 
@@ -109,8 +111,14 @@ async def test_memberships_follow_the_declaration(agent, server, name):
     assert sorted(found.state["member_of"]) == groups[1:]
 
 
-async def test_a_membership_that_another_role_has_granted_is_revoked(agent, server, name):
-    """Since PostgreSQL 16, REVOKE is about what its user has granted, unless it names the grantor."""
+@pytest.mark.parametrize("version", [140000, 150000, 160000, 170000])
+async def test_a_membership_that_another_role_has_granted_is_revoked(agent, server, name, version, monkeypatch):
+    """Since PostgreSQL 16, REVOKE is about what its user has granted, unless it names the grantor.
+
+    The provider takes the server for each version: older ones accept what it sends to newer ones as well.
+    """
+    if server.value("SHOW server_version_num") < "160000":
+        monkeypatch.setattr(Session, "version", version)
     member, group, grantor = (f"{each}_{id(name)}" for each in ("member", "group", "grantor"))
     server.sql(f"CREATE ROLE {group}", f"CREATE ROLE {grantor}", f"GRANT {group} TO {grantor} WITH ADMIN OPTION")
     assert await agent.run("postgres.role", name=member, member_of=[group]) == ["create"]
@@ -149,6 +157,7 @@ async def test_the_provider_does_not_lock_itself_out(agent):
     [
         ("pg_mine", "name rule: the server reserves"),
         ("public", "name rule: the server reserves"),
+        ("none", "name rule: the server reserves"),
         ("ä" * 40, "name length: a name in PostgreSQL has 1 to 63 bytes, not 80"),
         ("a\0b", "name form: a name in PostgreSQL has no NUL"),
     ],
@@ -234,3 +243,68 @@ async def test_no_user_can_keep_changes_waiting_by_an_advisory_lock(agent, serve
         holder.execute("SELECT pg_advisory_lock(hashtext('holdfast'))")
 
         assert await agent.run("postgres.role", name=name) == ["create"]
+
+
+@pytest.mark.parametrize("until", ["12000-01-01", "-infinity", "4000-01-01 BC"])
+async def test_an_end_that_no_declaration_can_name_differs(agent, server, name, until):
+    """Python has no such times; the roles that are read with this one are read nevertheless."""
+    await agent.run("postgres.role", name=name)
+    await agent.run("postgres.role", name=f"{name} 2")
+    quoted = '"' + name.replace('"', '""') + '"'
+    server.sql(f"ALTER ROLE {quoted} VALID UNTIL '{until}'")
+    results = await agent.read_all("postgres.role", [{"name": name}, {"name": f"{name} 2"}])
+
+    assert [each.id for each in results] == [name, f"{name} 2"]
+    assert await agent.run("postgres.role", name=name, valid_until=None) == ["valid_until"]
+    assert await agent.run("postgres.role", name=name, valid_until=None) == []
+
+
+async def test_a_name_of_a_group_that_the_server_would_cut_is_refused(agent, name):
+    """It would stand for another role."""
+    with pytest.raises(Failed, match="member_of length: a name in PostgreSQL has 1 to 63 bytes, not 80"):
+        await agent.check("postgres.role", name=name, member_of=["a", "ä" * 40])
+
+
+async def test_a_server_that_is_too_old_is_refused(agent, monkeypatch, name):
+    """The message says which version the provider needs."""
+    monkeypatch.setattr(sessions, "OLDEST", 99)
+
+    with pytest.raises(Failed, match=r"the server is PostgreSQL \d+; the provider needs 99 or newer") as told:
+        await agent.run("postgres.role", name=name)
+    assert told.value.code == "permanent"
+
+
+async def test_no_verifier_reaches_a_log_of_sampled_transactions(agent, server, name):
+    """The server chooses these when they begin, and logs all of their statements."""
+    server.sql("ALTER ROLE postgres SET log_transaction_sample_rate = 1")
+    try:
+        before = server.log_path.stat().st_size
+        await agent.run("postgres.role", name=name, login=True, password=PASSWORD)
+        logged = server.log_path.read_bytes()[before:].decode()
+    finally:
+        server.sql("ALTER ROLE postgres RESET log_transaction_sample_rate")
+
+    assert "CREATE ROLE" in logged
+    assert "SCRAM-SHA-256" not in logged
+
+
+async def test_no_verifier_reaches_the_statistics_of_statements(agent, server, name, database):
+    """The extension pg_stat_statements keeps the text of statements like ALTER ROLE."""
+    server.sql("CREATE EXTENSION pg_stat_statements", "SELECT pg_stat_statements_reset()", database=database)
+    seen = "SELECT query FROM pg_stat_statements WHERE query LIKE 'ALTER ROLE%'"
+    await agent.run("postgres.role", name=name, login=True, connection_limit=17, password=PASSWORD)
+    queries = [row["query"] for row in server.sql(seen, database=database)]
+
+    assert [each for each in queries if "CONNECTION LIMIT 17" in each]
+    assert not [each for each in queries if "SCRAM-SHA-256" in each]
+
+
+async def test_a_change_waits_for_others_only_so_long(agent, provider, server, name):
+    """Another change of the provider takes long; the message says so. The least limit is a second."""
+    await agent.configure(**server.config, statement_timeout=1)
+    async with provider.sessions.turn(provider.sessions.changes[""], ""):
+        with pytest.raises(Failed, match="other changes of roles or databases have taken longer than 1 s") as told:
+            await agent.run("postgres.role", name=name)
+
+    assert told.value.code == "retry"
+    assert await agent.run("postgres.role", name=name) == ["create"]

@@ -48,7 +48,7 @@ class Server(idl.Config):
     """How long a change waits for others, who hold a lock; it is tried again later."""
     statement_timeout: Seconds = idl.field(default=300, unit="seconds")
     """How long a statement may take, such as the copy of a large template."""
-    event_schema: str = idl.field(default="holdfast", longest=50)
+    event_schema: str = idl.field(default="holdfast", longest=50, pattern="[ -~]*")
     """Schema in each database that holds the event triggers of the provider, by which it learns of changes at once.
 
     If it is empty, or if the role is no superuser, the provider creates nothing and looks every `poll` seconds.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
@@ -31,8 +29,6 @@ class Contained(Managed[V]):
         super().__init__(sessions)
         self._events = events
         self._known: dict[str, Known[V]] = {}
-        self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        """Database -> held while the provider changes something there, or looks at what others have changed."""
 
     def database(self, names: Sequence[str]) -> str:
         """Return the database of a resource."""
@@ -51,25 +47,23 @@ class Contained(Managed[V]):
 
     async def create(self, inputs: V) -> plugin.Found[V]:
         """Create it; the agent need not hear of that change."""
-        async with self._turns[self._database_of(self.identifier(inputs))]:
-            return self._remembered(inputs, await super().create(inputs))
+        return self._remembered(inputs, await super().create(inputs))
 
     async def update(self, found: plugin.Found[V], inputs: V) -> plugin.Found[V]:
         """Change it, likewise."""
-        async with self._turns[self._database_of(found.id)]:
-            return self._remembered(inputs, await super().update(found, inputs))
+        return self._remembered(inputs, await super().update(found, inputs))
 
     async def delete(self, found: plugin.Found[V]) -> None:
         """Drop it, likewise."""
-        async with self._turns[self._database_of(found.id)]:
-            await super().delete(found)
-            if found.id in self._known:
-                self._known[found.id] = Known(plugin.Key(""), self._known[found.id].inputs, None)
+        await super().delete(found)
+        if found.id in self._known:
+            self._known[found.id] = Known(plugin.Key(""), self._known[found.id].inputs, None)
 
     def _database_of(self, identifier: str) -> str:
         return self.database(self.names(identifier))
 
     def _remembered(self, inputs: V, found: plugin.Found[V]) -> plugin.Found[V]:
+        """Remember what was made. Nothing is awaited between the end of the change and this."""
         self._known[found.id] = Known(plugin.Key(found.id), inputs, found.revision)
         self._events.follow(self._database_of(found.id))
         return found
@@ -85,8 +79,11 @@ class Contained(Managed[V]):
                     yield identifier, ""
 
     async def _changed(self, database: str) -> Sequence[str]:
-        """Return the identifiers of what has changed in a database since it was last read."""
-        async with self._turns[database]:
+        """Return the identifiers of what has changed in a database since it was last read.
+
+        Changes of the provider itself wait meanwhile, and are remembered before.
+        """
+        async with self.sessions.changes[database]:
             wanted = {name: each for name, each in self._known.items() if self._database_of(name) == database}
             results = map(_found, await super().read_many([(each.key, each.inputs) for each in wanted.values()]))
         changed = []

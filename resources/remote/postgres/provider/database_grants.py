@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, LiteralString
 
 from psycopg import sql
@@ -29,14 +29,15 @@ QUERY: LiteralString = """
 class DatabaseGrants(Privileged[DatabaseGrant], DatabaseGrantOperations):
     """Privileges on databases; one query reads all. Names: database, role."""
 
+    named = ("role", "database")
+
     def identifier(self, inputs: DatabaseGrant) -> str:
         """Return database and role."""
         return identifiers.joined(inputs.database, inputs.role)
 
-    async def check(self, inputs: DatabaseGrant) -> Sequence[plugin.Violation]:
-        """Refuse names that the server would refuse or cut, and privileges that databases do not have."""
-        names = [*identifiers.wrong_name("role", inputs.role), *identifiers.wrong_name("database", inputs.database)]
-        return names + privileges.wrong(inputs, "databases")
+    def refused(self, inputs: DatabaseGrant) -> Sequence[plugin.Violation]:
+        """Refuse privileges that databases do not have."""
+        return privileges.wrong(inputs, "databases")
 
     def target(self, names: Sequence[str]) -> Target:
         """Return that it is about databases."""
@@ -55,10 +56,6 @@ class DatabaseGrants(Privileged[DatabaseGrant], DatabaseGrantOperations):
         databases, roles = [each[0] for each in wanted], [each[1] for each in wanted]
         rows = {(row["datname"], row["role"]): row for row in await session.rows(QUERY, databases, roles)}
         return [_holdings(rows.get((database, role))) for database, role in zip(databases, roles, strict=True)]
-
-    def watch(self, revision: str) -> AsyncIterator[tuple[str, str]]:
-        """Report nothing: the schema says that privileges on databases are polled."""
-        raise NotImplementedError
 
 
 def _holdings(row: Mapping[str, Any] | None) -> Sequence[Holding] | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, LiteralString
 
 from psycopg import sql
 
-import identifiers
 from database_stub import Database, DatabaseOperations
 from events import Events
 from holdfast import plugin
@@ -51,6 +50,7 @@ class Databases(Single[Database], DatabaseOperations):
     """Databases; one query reads all. The server creates and drops them outside of transactions."""
 
     in_transaction = False
+    named = ("name", "owner", "template")
 
     def __init__(self, sessions: Sessions, events: Events) -> None:
         super().__init__(sessions)
@@ -59,11 +59,6 @@ class Databases(Single[Database], DatabaseOperations):
     def identifier(self, inputs: Database) -> str:
         """Return the name."""
         return inputs.name
-
-    async def check(self, inputs: Database) -> Sequence[plugin.Violation]:
-        """Refuse names that the server would refuse or cut."""
-        fields = {"name": inputs.name, "owner": inputs.owner, "template": inputs.template}
-        return [wrong for field, name in fields.items() for wrong in identifiers.wrong_name(field, name)]
 
     async def find(self, session: Session, wanted: Sequence[Wanted[Database]]) -> Sequence[Seen[Database] | None]:
         """Read databases; one whose DROP was interrupted does not count."""
@@ -112,6 +107,9 @@ class Databases(Single[Database], DatabaseOperations):
     async def drop(self, session: Session, seen: Seen[Database]) -> None:
         """Drop a database that has no tables, or any if `cascade` says so."""
         name, cascade = seen.state.name, seen.state.cascade is True
+        if name == session.database:
+            told = f"the provider is connected to the database {name!r}: to drop it, name another one"
+            raise plugin.Permanent(f"{told} as `database` in its configuration")
         if not cascade:
             await self._refuse_tables(name)
         try:
@@ -136,10 +134,6 @@ class Databases(Single[Database], DatabaseOperations):
         """Close the provider's own connections to a database, which keep others from copying or dropping it."""
         await self._events.leave(name)
         await self.sessions.leave(name)
-
-    def watch(self, revision: str) -> AsyncIterator[tuple[str, str]]:
-        """Report nothing: the schema says that databases are polled."""
-        raise NotImplementedError
 
 
 def _seen(row: dict[str, Any] | None, inputs: Database) -> Seen[Database] | None:

@@ -39,16 +39,16 @@ QUERY: LiteralString = """
 class DefaultGrants(Privileged[DefaultGrant], Contained[DefaultGrant], DefaultGrantOperations):
     """Privileges on later objects; one query reads all of a database. Names: database, schema, objects, owner, role."""
 
+    named = ("role", "owner", "database")
+
     def identifier(self, inputs: DefaultGrant) -> str:
         """Return what the grant is about, the owner and the role; the schema is empty if it is about all."""
         place = inputs.schema if isinstance(inputs.schema, str) else identifiers.joined(str(inputs.database), "")
         return "/".join([place, identifiers.joined(inputs.objects, inputs.owner, inputs.role)])
 
-    async def check(self, inputs: DefaultGrant) -> Sequence[plugin.Violation]:
-        """Refuse names that the server would refuse or cut, and privileges that such objects do not have."""
-        fields = {"role": inputs.role, "owner": inputs.owner, "database": inputs.database}
-        wrong = [each for field, name in fields.items() for each in identifiers.wrong_name(field, name)]
-        wrong += identifiers.wrong_schema("schema", inputs.schema)
+    def refused(self, inputs: DefaultGrant) -> Sequence[plugin.Violation]:
+        """Refuse privileges that such objects do not have, and those that the owner has anyway."""
+        wrong = identifiers.wrong_schema("schema", inputs.schema)
         if inputs.objects is Objects.SCHEMA:
             return [*wrong, plugin.Violation("choice", "objects", "it must be 'tables', 'sequences' or 'functions'")]
         if inputs.role == inputs.owner:

@@ -29,15 +29,15 @@ FIXED: LiteralString = """
 class Extensions(Contained[Extension], ExtensionOperations):
     """Extensions; one query reads all of a database."""
 
+    named = ("database", "name")
+
     def identifier(self, inputs: Extension) -> str:
         """Return database and name."""
         return identifiers.joined(inputs.database, inputs.name)
 
-    async def check(self, inputs: Extension) -> Sequence[plugin.Violation]:
-        """Refuse names that the server would refuse or cut, and a schema of another database."""
-        fields = {"database": inputs.database, "name": inputs.name}
-        wrong = [each for field, name in fields.items() for each in identifiers.wrong_name(field, name)]
-        return wrong + identifiers.wrong_schema("schema", inputs.schema, inputs.database)
+    def refused(self, inputs: Extension) -> Sequence[plugin.Violation]:
+        """Refuse a schema of another database."""
+        return identifiers.wrong_schema("schema", inputs.schema, inputs.database)
 
     async def find(self, session: Session, wanted: Sequence[Wanted[Extension]]) -> Sequence[Seen[Extension] | None]:
         """Read extensions."""

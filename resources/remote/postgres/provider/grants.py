@@ -57,19 +57,20 @@ QUERY: LiteralString = """
 class Grants(Privileged[Grant], Contained[Grant], GrantOperations):
     """Privileges; one query reads all of a database. Names: database, schema, objects, role, and those of `only`."""
 
+    named = ("role", "only")
+
     def identifier(self, inputs: Grant) -> str:
         """Return what the grant is about, and the role."""
         objects, only = given(inputs.objects, Objects.SCHEMA), sorted(given(inputs.only, ()))
         return "/".join([inputs.schema, identifiers.joined(objects, inputs.role, *only)])
 
-    async def check(self, inputs: Grant) -> Sequence[plugin.Violation]:
-        """Refuse names that the server would refuse or cut, and privileges that such objects do not have."""
+    def refused(self, inputs: Grant) -> Sequence[plugin.Violation]:
+        """Refuse privileges that such objects do not have, and names where there are none."""
         objects = given(inputs.objects, Objects.SCHEMA)
-        wrong = [*identifiers.wrong_name("role", inputs.role), *identifiers.wrong_schema("schema", inputs.schema)]
+        wrong = identifiers.wrong_schema("schema", inputs.schema)
         if objects is Objects.SCHEMA and inputs.only is not plugin.UNSET:
             told = "`only` names tables, sequences or functions; say which in `objects`"
             wrong.append(plugin.Violation("rule", "only", told))
-        wrong += [each for name in given(inputs.only, ()) for each in identifiers.wrong_name("only", name)]
         return wrong + privileges.wrong(inputs, KINDS[objects][0])
 
     def target(self, names: Sequence[str]) -> Target:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from holdfast import plugin
 
 LONGEST = 63
@@ -19,7 +21,9 @@ def parts(identifier: str) -> tuple[str, ...]:
 
 
 def wrong_name(field: str, name: object) -> list[plugin.Violation]:
-    """Return what is wrong with the name of something in the server, if it is given."""
+    """Return what is wrong with the name of something in the server, or with a set of names, if it is given."""
+    if isinstance(name, Collection) and not isinstance(name, str):
+        return [wrong for each in name for wrong in wrong_name(field, each)]
     if not isinstance(name, str):
         return []
     if "\0" in name:

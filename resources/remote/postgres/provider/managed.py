@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import identifiers
 from holdfast import plugin
@@ -44,6 +44,8 @@ class Managed(plugin.Operations[V]):
 
     in_transaction = True
     """A change is one transaction."""
+    named: ClassVar[tuple[str, ...]] = ("name",)
+    """Fields with names of things in the server, or with sets of such names."""
 
     def __init__(self, sessions: Sessions) -> None:
         self.sessions = sessions
@@ -80,7 +82,16 @@ class Managed(plugin.Operations[V]):
     async def drop(self, session: Session, seen: Seen[V]) -> None:
         """Remove a resource."""
 
+    def refused(self, inputs: V) -> Sequence[plugin.Violation]:
+        """Return what is wrong with the inputs besides names."""
+        return ()
+
     # -- what the agent calls ----------------------------------------------------------------------------------
+
+    async def check(self, inputs: V) -> Sequence[plugin.Violation]:
+        """Refuse names that the server would refuse or cut, and what the kind refuses."""
+        wrong = [each for field in self.named for each in identifiers.wrong_name(field, getattr(inputs, field))]
+        return [*wrong, *self.refused(inputs)]
 
     async def read_many(self, wanted: Sequence[tuple[plugin.Key, V]]) -> Sequence[Result[V]]:
         """Ask each database once."""
@@ -133,13 +144,16 @@ class Managed(plugin.Operations[V]):
 
     @asynccontextmanager
     async def _changing(self, names: Sequence[str]) -> AsyncIterator[Session]:
-        database = self.database(names)
+        database, sessions = self.database(names), self.sessions
         if not self.in_transaction:
-            async with self.sessions.session(database) as session:
+            async with sessions.turn(sessions.building, database), sessions.session(database) as session:
                 yield session
             return
-        changes = self.sessions.changes[database]
-        async with changes, self.sessions.session(database) as session, session.connection.transaction():
+        async with (
+            sessions.turn(sessions.changes[database], database),
+            sessions.session(database) as session,
+            session.connection.transaction(),
+        ):
             yield session
 
     async def _present(self, session: Session, found: plugin.Found[V], inputs: V) -> Seen[V] | None:

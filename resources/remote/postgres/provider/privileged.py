@@ -51,8 +51,7 @@ class Privileged(Managed[G]):
     async def find(self, session: Session, wanted: Sequence[Wanted[G]]) -> Sequence[Seen[G] | None]:
         """Read what the roles hold, all at once."""
         held = await self.holdings(session, [each.names for each in wanted])
-        version = session.connection.info.server_version
-        return [self._seen(each, holdings, version) for each, holdings in zip(wanted, held, strict=True)]
+        return [self._seen(each, holdings, session.version) for each, holdings in zip(wanted, held, strict=True)]
 
     def _seen(self, wanted: Wanted[G], holdings: Sequence[Holding] | None, version: int) -> Seen[G] | None:
         if holdings is None:
@@ -71,9 +70,12 @@ class Privileged(Managed[G]):
     async def alter(self, session: Session, seen: Seen[G], inputs: G) -> None:
         """Grant and revoke what differs, and see that the server has done it."""
         names = identifiers.parts(self.identifier(inputs))
-        target, version = self.target(names), session.connection.info.server_version
+        target = self.target(names)
         change = Change(session, target.word, inputs.role, target.prefix)
-        want, grantable = privileges.wanted(inputs, target.kind, version), inputs.grantable is True
+        want, grantable = privileges.wanted(inputs, target.kind, session.version), inputs.grantable is True
+        if want - privileges.possible(target.kind, session.version):
+            told = f"PostgreSQL {session.version // 10000} has no privilege 'maintain'"
+            raise plugin.Permanent(f"{told}: it came with {privileges.MAINTAIN // 10000}")
         await change.make(seen.facts, want, grantable=grantable, exact=inputs.exact is not False)
         now = (await self.find(session, [Wanted(names, inputs)]))[0]
         if now is None or set(now.state.privileges) != set(inputs.privileges) or now.state.grantable is not grantable:
@@ -83,9 +85,8 @@ class Privileged(Managed[G]):
     async def drop(self, session: Session, seen: Seen[G]) -> None:
         """Revoke all privileges, or the declared ones if others may have granted more."""
         target = self.target(identifiers.parts(self.identifier(seen.state)))
-        version, exact = session.connection.info.server_version, seen.state.exact is not False
-        lost = privileges.possible(target.kind, version)
-        if not exact:
-            lost = privileges.wanted(seen.state, target.kind, version)
+        lost = privileges.possible(target.kind, session.version)
+        if seen.state.exact is False:
+            lost = privileges.wanted(seen.state, target.kind, session.version)
         change = Change(session, target.word, seen.state.role, target.prefix)
         await change.revoke(seen.facts, lost)

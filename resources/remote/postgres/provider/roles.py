@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, LiteralString
 
 from psycopg import sql
 
-import identifiers
 import scram
 from holdfast import plugin
 from managed import Seen, Single, Wanted, given
@@ -31,7 +30,8 @@ QUERY: LiteralString = """
     SELECT r.rolname AS name, r.oid::bigint AS oid, rolcanlogin AS login, rolsuper AS superuser,
         rolcreatedb AS create_db, rolcreaterole AS create_role, rolinherit AS inherit, rolreplication AS replication,
         rolbypassrls AS bypass_rls, rolconnlimit AS connection_limit,
-        CASE WHEN isfinite(rolvaliduntil) THEN rolvaliduntil END AS valid_until,
+        CASE WHEN rolvaliduntil <> 'infinity'
+            THEN least(greatest(rolvaliduntil, '0001-01-01 00:00Z'), '9999-12-31 00:00Z') END AS valid_until,
         ARRAY(SELECT g.rolname::text FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid
             WHERE m.member = r.oid GROUP BY 1 ORDER BY 1) AS member_of,
         coalesce((SELECT setconfig FROM pg_db_role_setting WHERE setrole = r.oid AND setdatabase = 0), '{}')
@@ -52,14 +52,16 @@ VERIFIERS: LiteralString = "SELECT rolname, rolpassword FROM pg_authid WHERE rol
 class Roles(Single[Role], RoleOperations):
     """Roles; one query reads all."""
 
+    named = ("name", "member_of")
+
     def identifier(self, inputs: Role) -> str:
         """Return the name."""
         return inputs.name
 
-    async def check(self, inputs: Role) -> Sequence[plugin.Violation]:
-        """Refuse names that the server would refuse or cut."""
-        wrong = identifiers.wrong_name("name", inputs.name)
-        if inputs.name == "public" or inputs.name.startswith("pg_"):
+    def refused(self, inputs: Role) -> Sequence[plugin.Violation]:
+        """Refuse names of the server, and settings that it could not store."""
+        wrong = []
+        if inputs.name in ("public", "none") or inputs.name.startswith("pg_"):
             wrong.append(plugin.Violation("rule", "name", "the server reserves this name for itself"))
         if any("\0" in text for each in given(inputs.settings, {}).items() for text in each):
             wrong.append(plugin.Violation("form", "settings", "a setting has no NUL character"))
@@ -122,15 +124,11 @@ class Roles(Single[Role], RoleOperations):
         for group in sorted(new - old):
             await session.do("GRANT {} TO {}", group, inputs.name)
         for group in sorted(old - new):
-            if session.connection.info.server_version < GRANTED_BY_EACH:
+            if session.version < GRANTED_BY_EACH:
                 await session.do("REVOKE {} FROM {}", group, inputs.name)
                 continue
             for row in await session.rows(GRANTORS, group, inputs.name):
                 await session.do("REVOKE {} FROM {} GRANTED BY {}", group, inputs.name, row["grantor"])
-
-    def watch(self, revision: str) -> AsyncIterator[tuple[str, str]]:
-        """Report nothing: the schema says that roles are polled."""
-        raise NotImplementedError
 
 
 def _other(stored: str | None, declared: plugin.Secret | None) -> bool:

@@ -24,17 +24,17 @@ QUERY: LiteralString = """
 class Schemas(Contained[Schema], SchemaOperations):
     """Schemas; one query reads all of a database."""
 
+    named = ("database", "name", "owner")
+
     def identifier(self, inputs: Schema) -> str:
         """Return database and name."""
         return identifiers.joined(inputs.database, inputs.name)
 
-    async def check(self, inputs: Schema) -> Sequence[plugin.Violation]:
-        """Refuse names that the server would refuse or cut."""
-        fields = {"database": inputs.database, "name": inputs.name, "owner": inputs.owner}
-        wrong = [each for field, name in fields.items() for each in identifiers.wrong_name(field, name)]
-        if inputs.name.startswith("pg_"):
-            wrong.append(plugin.Violation("rule", "name", "the server reserves names that begin with 'pg_'"))
-        return wrong
+    def refused(self, inputs: Schema) -> Sequence[plugin.Violation]:
+        """Refuse names of the server."""
+        if not inputs.name.startswith("pg_"):
+            return ()
+        return [plugin.Violation("rule", "name", "the server reserves names that begin with 'pg_'")]
 
     async def find(self, session: Session, wanted: Sequence[Wanted[Schema]]) -> Sequence[Seen[Schema] | None]:
         """Read schemas."""

@@ -22,6 +22,8 @@ IDLE = 10.0
 """Seconds after which a connection that nothing uses is closed: an open one keeps its database from being dropped."""
 MOST = 4
 """Connections to one database that are used at once."""
+BUILDING = 2
+"""Databases that are created or dropped at once, which may take long. The other connections are left for reading."""
 OLDEST = 14
 """Oldest major version of the server."""
 
@@ -33,9 +35,12 @@ same time.
 """
 QUIET: LiteralString = (
     "SELECT set_config('log_statement', 'none', true), set_config('log_min_duration_statement', '-1', true),"
-    " set_config('log_min_error_statement', 'panic', true)"
+    " set_config('log_min_duration_sample', '-1', true), set_config('log_min_error_statement', 'panic', true),"
+    " set_config('pg_stat_statements.track_utility', 'off', true)"
 )
-"""Keeps the rest of a transaction out of the log."""
+"""Keeps the rest of a transaction out of the log, and out of the statistics of statements."""
+UNSAMPLED: LiteralString = "SELECT set_config('log_transaction_sample_rate', '0', false)"
+"""Keeps transactions out of the log that are chosen for it when they begin."""
 Connection = psycopg.AsyncConnection[DictRow]
 
 
@@ -50,16 +55,33 @@ class Sessions:
         self.config: Mapping[str, Any] = {}
         self.idle: dict[str, list[tuple[Connection, asyncio.TimerHandle]]] = defaultdict(list)
         """Database -> the connections that nothing uses, and what will close them."""
-        self.changes: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.changes: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(1))
         """Database -> held by a change. Two that concern the same would fail: `tuple concurrently updated`.
 
         It is no lock of the server, because any user could take that, and keep all changes waiting.
         """
+        self.building = asyncio.Semaphore(BUILDING)
+        """Held while a database is created or dropped."""
         self._slots: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(MOST))
 
     def configure(self, config: Mapping[str, Any]) -> None:
         """Use this configuration for connections from now on."""
         self.config = config
+
+    @asynccontextmanager
+    async def turn(self, changes: asyncio.Semaphore, database: str) -> AsyncIterator[None]:
+        """Wait until other changes are over. Raises `Temporary` if that takes longer than one statement may."""
+        limit = self.config["statement_timeout"]
+        try:
+            async with asyncio.timeout(limit):
+                await changes.acquire()
+        except TimeoutError:
+            where = f"in the database {database!r}" if database else "of roles or databases"
+            raise plugin.Temporary(f"other changes {where} have taken longer than {limit} s") from None
+        try:
+            yield
+        finally:
+            changes.release()
 
     @asynccontextmanager
     async def session(self, database: str = "") -> AsyncIterator[Session]:
@@ -117,6 +139,8 @@ class Sessions:
         if major < OLDEST:
             await connection.close()
             raise plugin.Permanent(f"the server is PostgreSQL {major}; the provider needs {OLDEST} or newer")
+        if connection.info.parameter_status("is_superuser") == "on":
+            await connection.execute(UNSAMPLED)
         return connection
 
     async def _demand(self, database: str) -> None:
@@ -178,6 +202,11 @@ class Session:
     def is_superuser(self) -> bool:
         """Whether the role of the provider is a superuser."""
         return self.connection.info.parameter_status("is_superuser") == "on"
+
+    @property
+    def version(self) -> int:
+        """The version of the server: 150004 for 15.4."""
+        return self.connection.info.server_version
 
     @property
     def user(self) -> str:
