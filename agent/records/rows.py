@@ -36,6 +36,8 @@ ORIGINS = {
 }
 """Cause of a run -> origin of what it changed. Other causes: that of the failure before it."""
 CUT = " [cut]"
+ENCODER = json.JSONEncoder(ensure_ascii=False, default=str, separators=(",", ":"))
+"""Writes all rows: `json.dumps` with these arguments would make one for each."""
 COUNTED: Sequence[Result] = ("failed", "would-change", "unknown", "skipped")
 """Results that the record of a pass counts, besides changes."""
 
@@ -204,8 +206,7 @@ def status(host: str, identity: str, wrong: Wrong) -> Put:
 
 def row(table: str, values: Mapping[str, Any]) -> Put:
     """Return a row with these values. Characters that are not valid Unicode become `?`."""
-    text = json.dumps({"$v": 1, **values}, ensure_ascii=False, default=str, separators=(",", ":"))
-    return Put(table, values["id"], text.encode(errors="replace"))
+    return Put(table, values["id"], ENCODER.encode({"$v": 1, **values}).encode(errors="replace"))
 
 
 def readable(identity: str) -> str:

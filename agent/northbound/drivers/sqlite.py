@@ -22,7 +22,7 @@ from holdfast.agent.northbound.drivers.sqlite_bell import CommitBell
 from holdfast.agent.northbound.drivers.sqlite_errors import Busy, Damaged
 from holdfast.agent.northbound.drivers.sqlite_file import RecordFile
 from holdfast.agent.northbound.drivers.sqlite_groups import PATIENCE, REST, Call, GroupWriter
-from holdfast.agent.northbound.drivers.sqlite_tables import Bounds, FileWriting
+from holdfast.agent.northbound.drivers.sqlite_tables import Bounds, Commit, FileWriting
 from holdfast.agent.northbound.errors import NorthboundError, Unavailable
 
 T = TypeVar("T")
@@ -138,7 +138,7 @@ class SqliteDriver(Driver):
     async def commit(self, transaction: DbTransaction) -> int:
         """Write durably."""
         transaction.demand_valid(self.limits)
-        return await self._write(lambda writing: writing.commit(transaction))
+        return await self._write(Commit(transaction))
 
     async def watch(self, after: int, tables: Sequence[str] | None = None) -> AsyncIterator[WatchBatch]:
         """Yield changes: from memory if they are there, otherwise from the file."""

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from holdfast.agent.northbound.drivers import sqlite_tables
 from holdfast.agent.northbound.drivers.sqlite_errors import BUSY, CURES, UNSURE, Busy, CallFailed, Damaged
 from holdfast.agent.northbound.drivers.sqlite_lock import OwnerLock
-from holdfast.agent.northbound.drivers.sqlite_tables import LAYOUT, SCHEMA, FileWriting
+from holdfast.agent.northbound.drivers.sqlite_tables import LAYOUT, SCHEMA, Commit, FileWriting
 from holdfast.agent.northbound.errors import NorthboundError, Unavailable
 from holdfast.agent.sqlite_files import (
     BESIDE,
@@ -112,6 +112,7 @@ class RecordFile:
             db = self._writable()
             with transaction(db):
                 writing = FileWriting(db)
+                writing.look_up(call.transaction for call in calls if isinstance(call, Commit))
                 results = [_result(number, call, writing) for number, call in enumerate(calls)]
                 writing.finish()
             self._seen = self._probe()

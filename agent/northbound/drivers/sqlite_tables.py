@@ -11,6 +11,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -52,7 +53,9 @@ PUT = """insert into rows values (?, ?, ?, ?, ?, ?) on conflict do update
     set data = excluded.data, revision = excluded.revision, created = excluded.created, lease = excluded.lease"""
 DELETE = "delete from rows where tbl = ? and id = ?"
 LOG = "insert into changes values (?, ?, ?, ?, ?, ?, ?)"
-KNOWN = "select revision, created from rows where tbl = ? and id = ?"
+KNOWN = "select id, revision, created from rows where tbl = ? and id in ({})"
+ASKED = 500
+"""Most rows that one statement looks up."""
 CHANGES = """select revision, tbl, id, data, created from changes where revision > ? and revision <= ?
     order by revision, number"""
 
@@ -79,6 +82,17 @@ Key = tuple[str, str]
 Values = tuple[object, ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Commit:
+    """The call that makes a transaction."""
+
+    transaction: DbTransaction
+
+    def __call__(self, writing: FileWriting) -> int:
+        """Make it, and return its revision."""
+        return writing.commit(self.transaction)
+
+
 class FileWriting:
     """Transactions that SQLite commits together. After an error of SQLite, none of them is made.
 
@@ -97,6 +111,16 @@ class FileWriting:
         """Rows to be written; None: to be deleted."""
         self._log: list[Values] = []
         """Changes to be written."""
+
+    def look_up(self, transactions: Iterable[DbTransaction]) -> None:
+        """Look up all rows that these transactions write or ask for: a statement for each row would take longer."""
+        wanted: dict[str, dict[str, None]] = {}
+        for made in transactions:
+            for each in (*made.writes, *made.conditions):
+                if not isinstance(each, Unchanged):
+                    wanted.setdefault(each.table, {})[each.id] = None
+        for table, ids in wanted.items():
+            self._look_up(table, list(ids))
 
     def commit(self, transaction: DbTransaction) -> int:
         """Make a transaction, and return its revision. Raises `ConditionFailed` and `LeaseEnded`."""
@@ -124,14 +148,16 @@ class FileWriting:
     def trim(self, bounds: Bounds) -> None:
         """Forget the changes that exceed the bounds. A step of the system time may make that too early or too late."""
         self._flush()
-        count = size = 0
+        count, size = self._db.execute("select count(*), coalesce(sum(length(data)), 0) from changes").fetchone()
+        last = 0
         for revision, made, length in self._db.execute(
-            "select revision, made, coalesce(length(data), 0) from changes order by revision desc, number desc"
+            "select revision, made, coalesce(length(data), 0) from changes order by revision, number"
         ):
-            count, size = count + 1, size + length
-            if count > bounds.changes or size > bounds.bytes or self._made - made > bounds.seconds:
-                self.forget(revision)
-                return
+            if count <= bounds.changes and size <= bounds.bytes and self._made - made <= bounds.seconds:
+                break
+            last, count, size = revision, count - 1, size - length
+        if last:
+            self.forget(last)
 
     def grant(self, ttl: float) -> int:
         """Return a new lease."""
@@ -180,14 +206,21 @@ class FileWriting:
     def _current(self, condition: Expect | Unchanged) -> int:
         if isinstance(condition, Unchanged):
             return self._newest(condition.table, condition.since)
-        known = self._look_up((condition.table, condition.id))
+        known = self._state_of((condition.table, condition.id))
         return known[0] if known else 0
 
-    def _look_up(self, key: Key) -> tuple[int, int] | None:
+    def _state_of(self, key: Key) -> tuple[int, int] | None:
         """Return the revision and the first revision of a row."""
         if key not in self._known:
-            self._known[key] = self._db.execute(KNOWN, key).fetchone()
+            self._look_up(key[0], [key[1]])
         return self._known[key]
+
+    def _look_up(self, table: str, ids: Sequence[str]) -> None:
+        """Look up rows of a table."""
+        for start in range(0, len(ids), ASKED):
+            part = ids[start : start + ASKED]
+            found = {key: (revision, created) for key, revision, created in revisions(self._db, table, part)}
+            self._known.update({(table, key): found.get(key) for key in part})
 
     def _newest(self, table: str, since: int) -> int:
         """Return the newest revision in a table if it is later than `since`, from the history if that is long enough.
@@ -209,7 +242,7 @@ class FileWriting:
         changes: list[RowChange] = []
         for write in writes:
             key = (write.table, write.id)
-            known = self._look_up(key)
+            known = self._state_of(key)
             if isinstance(write, Put):
                 created = known[1] if known else revision
                 self._known[key] = (revision, created)
@@ -233,6 +266,11 @@ class FileWriting:
             self._rows, self._log = {}, []
 
 
+def revisions(db: sqlite3.Connection, table: str, ids: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Return ID, revision and first revision of those rows of a table that exist."""
+    return db.execute(KNOWN.format(",".join("?" * len(ids))), (table, *ids)).fetchall()
+
+
 def newest(db: sqlite3.Connection) -> int:
     """Return the revision of the database."""
     (revision,) = db.execute("select revision from state").fetchone()
@@ -254,7 +292,7 @@ def load(db: sqlite3.Connection, found: Iterable[tuple[str, str, bytes]], *, rep
     with transaction(db):
         revision = newest(db) + 1
         for table, key, data in found:
-            if not replace and db.execute(KNOWN, (table, key)).fetchone():
+            if not replace and revisions(db, table, [key]):
                 raise AlreadyExists(f"there is a record {key!r} in {table} already")
             db.execute(PUT, (table, key, data, revision, revision, 0))
             number += 1
