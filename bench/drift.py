@@ -10,12 +10,15 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from harness import CONTENT, agent, declare_files, drifts, median, private_directory, process_figures
 
 COUNT, ROUNDS = 200, 3
+REST = 2.0
+"""Seconds after the last repair until threads are counted: those that write records wait a second for more."""
 FLAT, LARGE, SMALL = (1000, 1), (10_000, 1000), (100, 10)
 MINE, *OTHERS = sorted(os.sched_getaffinity(0))
 
@@ -75,6 +78,7 @@ def main() -> None:
         flat, floor = latencies(ours, theirs)
     with managed(*SMALL) as (few, _), managed(*LARGE) as (many, process):
         small, large = latencies(few, many)
+        time.sleep(REST)
         figures = process_figures(process)
     print(
         json.dumps(

@@ -18,7 +18,7 @@ ROWS = (
     ("drift", "the same system calls in a bare asyncio loop, median", "us", "bare_us", None),
     ("drift", "repair / bare asyncio loop", "times", "ratio_to_bare", 1.5),
     ("drift", "repair, 10 000 files in 1 000 directories / 100 files in 10", "times", "ratio_10000_to_100", 1.5),
-    ("drift", "threads of an agent with 10 000 files in 1 000 directories", "", "threads_10000", 5),
+    ("drift", "threads of an idle agent with 10 000 files in 1 000 directories", "", "threads_10000", 5),
     ("drift", "its inotify descriptors (two for resources, one for the configuration)", "", "inotify_10000", 3),
     ("apply", "apply, 1 000 files as declared", "s", "apply_1000_s", None),
     ("apply", "apply, 5 000 files as declared", "s", "apply_5000_s", None),

@@ -220,10 +220,11 @@ class Model(Struct):
     @classmethod
     def index(cls, name: str) -> Index:
         """Return an index by its name. Raises `Invalid`."""
+        indexes = cls._index_paths or cls.all_indexes()
         try:
-            return cls.all_indexes()[name]
+            return indexes[name]
         except KeyError:
-            known = ", ".join(cls.all_indexes()) or "none"
+            known = ", ".join(indexes) or "none"
             raise Invalid(f"{cls.__name__} has no index {name!r}; it has: {known}") from None
 
     @classmethod
