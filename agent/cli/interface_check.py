@@ -22,7 +22,16 @@ from holdfast.resources.interfaces import registry
 from holdfast.resources.interfaces.base import Interface
 from holdfast.resources.interfaces.binding import VIOLATIONS
 from holdfast.resources.interfaces.decisions import decide
-from holdfast.resources.interfaces.provider import CHECKED, Confine, Functions, Offer, Provider, functions
+from holdfast.resources.interfaces.provider import (
+    CHECKED,
+    Functions,
+    Offer,
+    Provider,
+    functions,
+    mistake,
+    offer_of,
+    wrong_export,
+)
 from holdfast.resources.interfaces.rows import Described
 from holdfast.resources.interfaces.signatures import text
 
@@ -53,7 +62,7 @@ def show(path: Path, name: str, source: ConfigurationSource, form: str) -> None:
 def compared(path: Path, interface: type[Interface], grains: Mapping[str, Any]) -> Facts:
     """Return the comparison, ready for JSON; `refused` are the reasons of a strict binding against the provider.
 
-    Raises `UsageError` if the file cannot be imported.
+    Raises `UsageError` if the file cannot be imported, or exports what it does not have.
     """
     offer, provided = _offered(path, interface)
     promised = interface.functions()
@@ -61,6 +70,7 @@ def compared(path: Path, interface: type[Interface], grains: Mapping[str, Any]) 
     refused = [f"{entry.function}: {_why(entry)}" for entry in entries.values() if entry.row.number in VIOLATIONS]
     if offer.undeclared:
         refused.insert(0, f"it does not declare `__interface__ = {interface.__name__}`")
+    refused[:0] = filter(None, (_taken(path, offer), mistake(offer)))
     if not interface.version - 1 <= offer.targets <= interface.version:
         refused.insert(0, f"it was written for version {offer.targets}, the interface is at {interface.version}")
     return {
@@ -71,6 +81,15 @@ def compared(path: Path, interface: type[Interface], grains: Mapping[str, Any]) 
         "missing": sorted(entry.function for entry in entries.values() if entry.row.number in (2, 5, 10, 15, 18)),
         "functions": [_row(entry, promised, provided) for _, entry in sorted(entries.items())],
     }
+
+
+def _taken(path: Path, offer: Offer) -> str:
+    """Return why the agent would not register the provider: another file has one for this tool. Empty if none has."""
+    known = registry.offers(offer.interface).get(offer.tool)
+    home = known and sys.modules.get(known.home)
+    if known is None or home is None or (home.__file__ and path.resolve() == Path(home.__file__).resolve()):
+        return ""
+    return f"{known.home} is the provider for the tool {offer.tool!r} already: set `__tool__`, or rename the file"
 
 
 def _row(entry: Described, promised: Mapping[str, Callable[..., Any]], provided: Functions) -> Facts:
@@ -98,10 +117,10 @@ def _offered(path: Path, interface: type[Interface]) -> tuple[Offer, Functions]:
             targets = member.targets or interface.version
             offer = Offer(interface, member.tool, member.confine, member.priority, targets, member)
             return offer, functions(object.__new__(member))  # its constructor would need a host
-    declared = getattr(module, "__interface__", None)
-    targets = getattr(module, "__version__", interface.version)
-    tool = getattr(module, "__tool__", "") or path.stem
-    return Offer(interface, tool, Confine(), 0, targets, module, declared is not interface), functions(module)
+    if why := wrong_export(module):
+        raise click.UsageError(f"cannot use {path}: {why}")
+    undeclared = getattr(module, "__interface__", None) is not interface
+    return offer_of(module, interface, undeclared=undeclared), functions(module)
 
 
 def _serves(member: Any, module: ModuleType, interface: type[Interface]) -> bool:

@@ -180,7 +180,7 @@ def register(offer: Offer) -> None:
 
     Raises `DeclarationError` if the interface has another provider for this tool, or if the declaration is wrong.
     """
-    if why := _mistake(offer):
+    if why := mistake(offer):
         raise DeclarationError(f"cannot declare {offer.tool} for {offer.interface.module} in {offer.home}: {why}")
     for index, known in enumerate(Provider.registered):
         if (known.interface.module, known.tool) == (offer.interface.module, offer.tool):
@@ -194,7 +194,7 @@ def register(offer: Offer) -> None:
     Provider.registered.append(offer)
 
 
-def _mistake(offer: Offer) -> str:
+def mistake(offer: Offer) -> str:
     """Return what is wrong with a declaration; empty if nothing is."""
     if not isinstance(offer.confine, Confine):
         return f"its confine must be a Confine, as Confine(commands=('tool',)), not {offer.confine!r}"
@@ -278,22 +278,25 @@ def register_module(module: ModuleType, interfaces: Callable[[str], type[Interfa
     found = found or generated(module, name)
     if not (inspect.isclass(found) and issubclass(found, Interface)):
         raise DeclarationError(f"cannot use {module.__name__}: its __interface__ is not an interface")
-    if why := _wrong_export(module):
+    if why := wrong_export(module):
         raise DeclarationError(f"cannot use {module.__name__}: {why}")
-    register(
-        Offer(
-            found,
-            getattr(module, "__tool__", "") or module.__name__.rpartition(".")[2],
-            getattr(module, "__confine__", Confine()),
-            getattr(module, "__priority__", 0),
-            getattr(module, "__version__", found.version),
-            module,
-            undeclared,
-        )
+    register(offer_of(module, found, undeclared=undeclared))
+
+
+def offer_of(module: ModuleType, interface: type[Interface], *, undeclared: bool) -> Offer:
+    """Return what a module offers as a provider of an interface."""
+    return Offer(
+        interface,
+        getattr(module, "__tool__", "") or module.__name__.rpartition(".")[2],
+        getattr(module, "__confine__", Confine()),
+        getattr(module, "__priority__", 0),
+        getattr(module, "__version__", interface.version),
+        module,
+        undeclared,
     )
 
 
-def _wrong_export(module: ModuleType) -> str:
+def wrong_export(module: ModuleType) -> str:
     """Return what is wrong with the names that a module exports; empty if nothing is."""
     exported, alias = getattr(module, "__all__", ()), getattr(module, "__func_alias__", {})
     if not isinstance(exported, (list, tuple)) or not all(isinstance(each, str) for each in exported):

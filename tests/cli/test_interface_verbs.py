@@ -281,6 +281,29 @@ def test_check_accepts_a_provider_with_properties(tree: Tree) -> None:
     assert tree(*words, check=0).stdout.endswith("\naccepted\n")
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (
+            "__tool__ = 'shadow'",
+            "holdfast.resources.providers.shadow is the provider for the tool 'shadow' already: set",
+        ),
+        ("__priority__ = 'high'", "its priority must be a whole number, not 'high'"),
+        ("__confine__ = 'linux'", "its confine must be a Confine"),
+    ],
+)
+def test_check_refuses_what_the_agent_would_not_register(tree: Tree, line: str, told: str) -> None:
+    """Such as a provider for a tool that has one."""
+    path = tree.root / "plain.py"
+    path.write_text(
+        "from holdfast.resources.interfaces.user import UserInterface\n__interface__ = UserInterface\n"
+        f"{line}\nasync def list() -> tuple[str, ...]:\n    return ()\n"
+    )
+    words = ("interface", "check", path, "user", "--grains", tree.root / "grains.yaml")
+
+    assert f"\nrefused: {told}" in tree(*words, check=1).stdout
+
+
 def test_check_takes_a_module_as_a_provider(tree: Tree) -> None:
     """A strict agent wants it to say which interface it serves."""
     path = tree.root / "plain.py"
@@ -296,4 +319,6 @@ def test_check_takes_a_module_as_a_provider(tree: Tree) -> None:
     for wrong in ("import does_not_exist\n", "raise SystemExit(3)\n"):
         path.write_text(wrong)
         assert "cannot import" in tree(*words, check=64).stderr
+    path.write_text("__all__ = ['missing']\n")
+    assert "its __all__ names missing, which it does not have" in tree(*words, check=64).stderr
     assert "did you mean user?" in tree("interface", "check", path, "usr", check=64).stderr
