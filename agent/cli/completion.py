@@ -62,15 +62,17 @@ def kinds(source: ConfigurationSource, _: str) -> Iterator[str]:
 
 
 @completer
-def functions(_: ConfigurationSource, incomplete: str) -> Iterator[str]:
-    """Yield virtual modules with a dot; once the dot is there, their functions."""
+def functions(source: ConfigurationSource, incomplete: str) -> Iterator[str]:
+    """Yield virtual modules with a dot; once the dot is there, their functions. Packages have functions as well."""
     from holdfast.resources.interfaces import registry
 
     module, dot = incomplete.partition(".")[:2]
     if not dot:
-        yield from (f"{name}." for name in registry.names())
+        yield from (f"{name}." for name in (*registry.names(), *_modules_of_packages(source)))
     elif (interface := registry.find(module)) is not None:
         yield from (f"{module}.{function}" for function in interface.functions())
+    else:
+        yield from _functions_of_packages(source)
 
 
 @completer
@@ -79,6 +81,29 @@ def interfaces(_: ConfigurationSource, __: str) -> Iterator[str]:
     from holdfast.resources.interfaces import registry
 
     yield from registry.names()
+
+
+@completer
+def described(source: ConfigurationSource, _: str) -> Iterator[str]:
+    """Yield virtual modules, and the modules of packages that have functions."""
+    from holdfast.resources.interfaces import registry
+
+    yield from (*registry.names(), *_modules_of_packages(source))
+
+
+def _modules_of_packages(source: ConfigurationSource) -> Iterator[str]:
+    yield from dict.fromkeys(name.partition(".")[0] for name in _functions_of_packages(source))
+
+
+def _functions_of_packages(source: ConfigurationSource) -> Iterator[str]:
+    """Yield the functions of the packages that the settings name."""
+    from holdfast.agent.configuration import ConfigurationCompiler
+
+    compiler = ConfigurationCompiler()
+    with suppress(CompileError):  # those of interfaces are available in any case
+        compiler.load_readable_kinds(source.kinds())
+        for plugin in compiler.plugins.values():
+            yield from plugin.schema.called
 
 
 @completer

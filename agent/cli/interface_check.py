@@ -86,8 +86,7 @@ def compared(path: Path, interface: type[Interface], grains: Mapping[str, Any]) 
 def _taken(path: Path, offer: Offer) -> str:
     """Return why the agent would not register the provider: another file has one for this tool. Empty if none has."""
     known = registry.offers(offer.interface).get(offer.tool)
-    home = known and sys.modules.get(known.home)
-    if known is None or home is None or (home.__file__ and path.resolve() == Path(home.__file__).resolve()):
+    if known is None or path.resolve() == Path(sys.modules[known.home].__file__ or "").resolve():
         return ""
     return f"{known.home} is the provider for the tool {offer.tool!r} already: set `__tool__`, or rename the file"
 

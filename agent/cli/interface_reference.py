@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import click
 
+from holdfast.agent.cli import package_reference
 from holdfast.agent.cli.exits import ExitCode
 from holdfast.agent.cli.options import ConfigurationSource, print_json
 from holdfast.agent.cli.terminal import Paper
@@ -34,13 +36,18 @@ UNKNOWN = "unknown"
 
 
 def show(name: str | None, source: ConfigurationSource, form: str) -> None:
-    """Print one interface, one function, or all interfaces; exit with code 1 if no provider works here for that one.
+    """Print one interface, package or function, or all of them; exit with code 1 if no provider works here for it.
 
     Raises `CompileError` for settings that cannot be used, and `UsageError` if there is no such interface or function.
     """
     settings = source.settings()
-    ConfigurationCompiler().load(settings)
+    compiler = ConfigurationCompiler()
+    compiler.load(settings)
     module, _, function = (name or "").partition(".")
+    packages = package_reference.modules(compiler.plugins.values())
+    if module in packages:
+        package_reference.show(packages[module], function, form)
+        return
     try:
         served = {each: registry.serving(each) for each in ([module] if name else registry.modules())}
     except HoldfastError as error:
@@ -54,9 +61,9 @@ def show(name: str | None, source: ConfigurationSource, form: str) -> None:
     elif name:
         lines = _page(shown, paper)
     else:
-        lines = _list(found, paper)
+        lines = itertools.chain(_list(found, paper), package_reference.listed(packages, paper))
     if form == "json":
-        print_json(shown if name else found)
+        print_json(shown if name else [*found, *(each.facts() for each in packages.values())])
     else:
         click.echo("\n".join(lines))
     if name and found[0]["error"]:

@@ -106,8 +106,8 @@ def describe(kind: KindModel, paper: Paper) -> str:
 
     remote, outputs = kind.remote is not None, _outputs(kind)
     lines = [kind.name, "", *_documentation(kind.docs, paper), "", "Arguments:"]
-    lines += _arguments(kind.fields, paper, remote=remote)
-    lines += ["", "Set by the provider:", *_arguments(outputs, paper, remote=remote)] if outputs else []
+    lines += arguments(kind.fields, paper, remote=remote)
+    lines += ["", "Set by the provider:", *arguments(outputs, paper, remote=remote)] if outputs else []
     refused = {name: why for name, why in kind.refused.items() if name not in {each.name for each in outputs}}
     former = {name: f"former name of {present}" for name, present in kind.former.items()}
     for title, items in (
@@ -142,10 +142,10 @@ def _meta(model: SystemModel, paper: Paper) -> Iterator[str]:
         f"declared by a target, {', '.join(each.reversed_form for each in model.requisites if each.reversed_form)}."
     )
     yield from (ALL, "", *flow(about, _width(paper)), "", "Arguments:")
-    yield from _arguments(model.meta, paper)
+    yield from arguments(model.meta, paper)
 
 
-def _arguments(fields: Iterable[Field], paper: Paper, *, remote: bool = False) -> Iterator[str]:
+def arguments(fields: Iterable[Field], paper: Paper, *, remote: bool = False) -> Iterator[str]:
     """Yield each argument with its type and default, and its description below; of a remote kind, with all options."""
     from holdfast.agent.generators.markdown import null_differs
     from holdfast.agent.generators.package_pages import restrictions

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.agent.idl.names import kind_name
 from holdfast.agent.model.model import Field
 from holdfast.agent.model.package import FunctionModel
 from holdfast.agent.plugins.decode import Decoder
@@ -14,7 +13,6 @@ from holdfast.agent.plugins.encode import Shown
 from holdfast.agent.plugins.messages import message
 from holdfast.agent.plugins.payloads import InvalidPayload, Payloads
 from holdfast.agent.plugins.plugins import UsedPlugin
-from holdfast.agent.plugins.schema import Schema
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.interfaces.errors import ArgumentError
 from holdfast.resources.spelling import nearest
@@ -38,7 +36,7 @@ class PackageFunction:
     @classmethod
     def find(cls, name: str, plugin: UsedPlugin) -> PackageFunction:
         """Return the function that is called `package.function`. Raises `ArgumentError` if there is none."""
-        known = _names(plugin.declared.schema)
+        known = plugin.declared.schema.called
         if name not in known:
             near = nearest(name, known)
             listed = f"did you mean {near!r}?" if near else f"there are {', '.join(sorted(known)) or 'none'}"
@@ -101,16 +99,6 @@ class PackageFunction:
             listed = ", ".join(parameters) or "none"
             raise ArgumentError(f"cannot call {self.name}: there are too many arguments; its parameters are {listed}")
         return found | {name: _value(parameters[name], text) for name, text in zip(left, placed, strict=False)}
-
-
-def _names(schema: Schema) -> dict[str, str]:
-    """Return the name of each function, `package.function` -> its token."""
-    package = schema.package
-    return {
-        kind_name(package.name, module.name, each.name): f"{package.name}:{module.name}:{each.name}"
-        for module in package.modules
-        for each in module.functions
-    }
 
 
 def _value(field: Field | None, text: str) -> Any:

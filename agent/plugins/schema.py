@@ -6,6 +6,7 @@ import functools
 import hashlib
 from collections.abc import Iterator
 
+from holdfast.agent.idl.names import kind_name
 from holdfast.agent.model.model import Field, KindModel, Record, Remote
 from holdfast.agent.model.package import FunctionModel, Package, from_json, to_json
 from holdfast.agent.model.types import Type
@@ -23,6 +24,16 @@ class Schema:
         self.resources: dict[str, KindModel] = {remote_of(each).token: each for each in self.kinds.values()}
         self.functions: dict[str, FunctionModel] = {
             f"{package.name}:{module.name}:{each.name}": each for module in package.modules for each in module.functions
+        }
+
+    @functools.cached_property
+    def called(self) -> dict[str, str]:
+        """Return the tokens of the functions, by the names that callers use: `package.function`."""
+        package = self.package
+        return {
+            kind_name(package.name, module.name, each.name): f"{package.name}:{module.name}:{each.name}"
+            for module in package.modules
+            for each in module.functions
         }
 
     @classmethod
