@@ -119,13 +119,15 @@ class ResourceCalls:
         return await self._changed(kind, request, lambda: operations.update(found, made))
 
     async def delete(self, request: Any) -> Any:
-        """Delete a resource, likewise."""
+        """Delete a resource. With `dry_run` the author is only asked whether that would fail."""
         kind, operations = self._kind(request.subject)
         state = self.payloads.state(kind, request.state)
-        if not request.dry_run:
-            found = Found(request.subject.id, construct(operations.struct, state), request.expected_revision)
-            async with asyncio.timeout(request.timeout_ms / 1000 or None):
+        found = Found(request.subject.id, construct(operations.struct, state), request.expected_revision)
+        async with asyncio.timeout(request.timeout_ms / 1000 or None):
+            if not request.dry_run:
                 await operations.delete(found)
+            elif why := await operations.refusal(found):
+                raise Permanent(why)
         return message["ChangeResponse"](id=request.subject.id)
 
     async def upgrade_state(self, request: Any) -> Any:

@@ -136,6 +136,10 @@ class Operations(Generic[V]):
         """Delete the resource; it is no error if it does not exist."""
         raise NotImplementedError
 
+    async def refusal(self, found: Found[V]) -> str:
+        """Return why `delete` would fail, without a change; by default nothing is known, so a plan cannot tell."""
+        return ""
+
     def watch(self, revision: str) -> AsyncIterator[tuple[str, str]]:
         """Yield once with two empty texts when armed, and then id and revision of what has changed.
 

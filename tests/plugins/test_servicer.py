@@ -118,6 +118,14 @@ async def test_a_dry_run_does_not_call_the_author(caller):
     assert await caller.calls() == []
 
 
+async def test_a_dry_run_of_a_deletion_tells_what_the_author_knows_of_its_failure(caller):
+    """So a plan can say that the deletion would be refused."""
+    answer = await caller("Delete", "kept", state={**WEB, "size": 3}, dry_run=True)
+
+    assert (answer.failure.code, answer.failure.message) == ("permanent", "the note is kept for ever")
+    assert await caller.calls() == []
+
+
 @pytest.mark.parametrize(
     ("name", "code", "told"),
     [

@@ -131,6 +131,26 @@ async def test_a_plan_says_that_a_change_replaces(run):
     assert run.file().exists()
 
 
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"ensure": "absent"}, "the note is kept for ever"),
+        (
+            {"name": "other"},
+            "note other must be replaced because of another name, but cannot be deleted: the note is kept for ever",
+        ),
+    ],
+)
+async def test_a_plan_tells_that_the_provider_would_refuse_a_deletion(run, more, told):
+    """As `apply` would; that follows from `refusal` of the provider."""
+    await run(name="kept")
+    with pytest.raises(Permanent) as caught:
+        await run(apply=False, **{"name": "kept", **more})
+
+    assert str(caught.value) == told
+    assert run.file("kept").exists()
+
+
 async def test_a_replacement_creates_before_it_deletes(run, notes):
     """Between the two calls the agent remembers that the former one is still there."""
     await run()

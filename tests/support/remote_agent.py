@@ -117,6 +117,16 @@ class RemoteAgent:
             await self._call("Update", "UpdateRequest", expected_revision=found.revision, **asked)
         return [each.path for each in changes]
 
+    async def refusal(self, kind: str, **arguments: Any) -> str:
+        """Return why the provider says that a deletion would fail, as for a plan; empty if it says nothing."""
+        found = await self._read(kind, "", await self.check(kind, **arguments))
+        subject = self._subject(kind, found.id)
+        try:
+            await self._call("Delete", "DeleteRequest", subject=subject, state=found.state, dry_run=True)
+        except Failed as error:
+            return str(error)
+        return ""
+
     async def read_all(self, kind: str, declared: list[dict[str, Any]]) -> list[Any]:
         """Return the results of one read of many."""
         packed = [await self.check(kind, **each) for each in declared]

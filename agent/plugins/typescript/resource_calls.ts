@@ -132,12 +132,16 @@ export class ResourceCalls {
     return await this.changed(kind, request, signal, (inner) => operations.update(found, values, inner));
   }
 
-  /** Delete a resource, likewise. */
+  /** Delete a resource. With `dry_run` the author is only asked whether that would fail. */
   async delete(request: messages.DeleteRequest, signal: AbortSignal): Promise<Given<messages.ChangeResponse>> {
     const [kind, operations] = this.kind(request.subject);
     const state = this.payloads.state(kind, request.state);
     const found = { id: request.subject.id, state, revision: request.expected_revision };
     if (!request.dry_run) await within(request.timeout_ms, signal, (inner) => operations.delete(found, inner));
+    else {
+      const why = await within(request.timeout_ms, signal, (inner) => operations.refusal(found, inner));
+      if (why) throw new Permanent(why);
+    }
     return { id: request.subject.id };
   }
 

@@ -112,6 +112,11 @@ export abstract class Operations<Args, State> {
     return unsupported("delete");
   }
 
+  /** Return why `delete` would fail, without a change; by default nothing is known, so a plan cannot tell. */
+  refusal(_found: Found<State>, _signal: AbortSignal): Promise<string> {
+    return Promise.resolve("");
+  }
+
   /**
    * Yield `ARMED`, and then each resource that has changed. `revision` is that of the last event that the agent has
    * received; empty at the start. When `signal` is aborted, the watch ends.

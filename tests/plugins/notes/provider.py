@@ -78,6 +78,10 @@ class Notes(NoteOperations):
         await misbehave(found.id, "delete", found.state)
         (self.directory / found.id).unlink(missing_ok=True)
 
+    async def refusal(self, found: plugin.Found[Note]) -> str:
+        """Tell that one note cannot be deleted."""
+        return "the note is kept for ever" if found.id == "kept" else ""
+
     async def watch(self, revision: str) -> AsyncIterator[tuple[str, str]]:
         """Report what a test puts into the queue, beginning with the revision from which it resumes."""
         yield "", ""

@@ -68,6 +68,10 @@ export class Notes extends NoteOperations {
     if (existsSync(path)) unlinkSync(path);
   }
 
+  override refusal(found: plugin.Found<Note>): Promise<string> {
+    return Promise.resolve(found.id === "kept" ? "the note is kept for ever" : "");
+  }
+
   override async *watch(revision: string, signal: AbortSignal): AsyncGenerator<plugin.WatchEvent> {
     signal.addEventListener("abort", () => this.wake());
     yield plugin.ARMED;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
@@ -58,8 +59,11 @@ async def test_another_encoding_replaces_a_database_that_has_no_tables(agent, se
     other["template"] = "template0"
     server.sql("CREATE SCHEMA app", "CREATE TABLE app.orders ()", database=database)
 
-    with pytest.raises(Failed, match=r"has tables \(1: app.orders\): to drop it with them, declare `cascade: true`"):
+    told = "has tables (1: app.orders): to drop it with them, declare `cascade: true`"
+    with pytest.raises(Failed, match=re.escape(told)):
         await agent.run("postgres.database", **other)
+    assert told in await agent.refusal("postgres.database", name=database)
+    assert await agent.refusal("postgres.database", name=database, cascade=True) == ""
     assert server.value("SELECT count(*) FROM app.orders", database) == 0
     assert await agent.run("postgres.database", **other, cascade=True) == ["delete", "create"]
     server.sql("CREATE EXTENSION hstore", "CREATE TEMPORARY TABLE t ()", database=database)

@@ -29,6 +29,8 @@ async def test_a_schema_that_is_not_empty_is_dropped_only_if_it_cascades(agent, 
 
     with pytest.raises(Failed, match=r"table app\.orders depends on schema app"):
         await agent.run("postgres.schema", "absent", **declared)
+    assert "the schema 'app' is not empty (orders): " in await agent.refusal("postgres.schema", **declared)
+    assert await agent.refusal("postgres.schema", **declared, cascade=True) == ""
     assert await agent.run("postgres.schema", "absent", **declared, cascade=True) == ["delete"]
 
 

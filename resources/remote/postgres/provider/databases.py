@@ -12,7 +12,7 @@ from database_stub import Database, DatabaseOperations
 from events import Events
 from holdfast import plugin
 from managed import Seen, Single, Wanted, given
-from sessions import Session, Sessions
+from sessions import NoDatabase, Session, Sessions
 
 INTERRUPTED = -2
 """Limit of connections that marks a database whose DROP was interrupted: it is of no use any more."""
@@ -107,11 +107,8 @@ class Databases(Single[Database], DatabaseOperations):
     async def drop(self, session: Session, seen: Seen[Database]) -> None:
         """Drop a database that has no tables, or any if `cascade` says so."""
         name, cascade = seen.state.name, seen.state.cascade is True
-        if name == session.database:
-            told = f"the provider is connected to the database {name!r}: to drop it, name another one"
-            raise plugin.Permanent(f"{told} as `database` in its configuration")
-        if not cascade:
-            await self._refuse_tables(name)
+        if why := await self._kept(seen.state):
+            raise plugin.Permanent(why)
         try:
             await self._free(name)
             if seen.state.is_template:
@@ -121,14 +118,27 @@ class Databases(Single[Database], DatabaseOperations):
             self._events.again(name)
             raise
 
-    async def _refuse_tables(self, name: str) -> None:
-        """Raise `Permanent` if a database has tables."""
-        async with self.sessions.session(name) as inside:
+    async def refusal(self, found: plugin.Found[Database]) -> str:
+        """Tell that a database has tables, or is that of the provider's connection."""
+        try:
+            return await self._kept(found.state)
+        except NoDatabase:
+            return ""
+
+    async def _kept(self, state: Database) -> str:
+        """Return why a database is not dropped: which tables it has, if these do not go with it."""
+        if state.name == self.sessions.config["database"]:
+            told = f"the provider is connected to the database {state.name!r}: to drop it, name another one"
+            return f"{told} as `database` in its configuration"
+        if state.cascade is True:
+            return ""
+        async with self.sessions.session(state.name) as inside:
             rows = await inside.rows(RELATIONS)
-        if rows:
-            names = ", ".join(row["name"] for row in rows) + (", ..." if rows[0]["number"] > len(rows) else "")
-            told = f"the database {name!r} has tables ({rows[0]['number']}: {names})"
-            raise plugin.Permanent(f"{told}: to drop it with them, declare `cascade: true`")
+        if not rows:
+            return ""
+        names = ", ".join(row["name"] for row in rows) + (", ..." if rows[0]["number"] > len(rows) else "")
+        told = f"the database {state.name!r} has tables ({rows[0]['number']}: {names})"
+        return f"{told}: to drop it with them, declare `cascade: true`"
 
     async def _free(self, name: str) -> None:
         """Close the provider's own connections to a database, which keep others from copying or dropping it."""

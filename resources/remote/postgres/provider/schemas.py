@@ -12,12 +12,20 @@ from contained import Contained
 from holdfast import plugin
 from managed import Seen, Wanted, given
 from schema_stub import Schema, SchemaOperations
-from sessions import Session
+from sessions import NoDatabase, Session
 
 QUERY: LiteralString = """
     SELECT nspname AS name, oid::bigint AS oid, pg_get_userbyid(nspowner) AS owner,
         coalesce(obj_description(oid, 'pg_namespace'), '') AS comment
     FROM pg_namespace WHERE nspname = ANY(%s)
+"""
+
+RELATIONS: LiteralString = """
+    SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+    WHERE nspname = %s AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+        AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.classid = 'pg_class'::regclass
+            AND deptype = 'e')
+    ORDER BY 1 LIMIT 3
 """
 
 
@@ -61,6 +69,19 @@ class Schemas(Contained[Schema], SchemaOperations):
             await session.do("ALTER SCHEMA {} OWNER TO {}", inputs.name, inputs.owner)
         if inputs.comment not in (plugin.UNSET, seen.state.comment):
             await session.do("COMMENT ON SCHEMA {} IS {}", inputs.name, sql.Literal(inputs.comment or None))
+
+    async def refusal(self, found: plugin.Found[Schema]) -> str:
+        """Tell that a schema has tables. Extensions in it may be managed, and go before it."""
+        if found.state.cascade is True:
+            return ""
+        try:
+            async with self.sessions.session(found.state.database) as session:
+                rows = await session.rows(RELATIONS, found.state.name)
+        except NoDatabase:
+            return ""
+        names = ", ".join(row["relname"] for row in rows)
+        told = f"the schema {found.state.name!r} is not empty ({names})"
+        return f"{told}: to drop it with all that is in it, declare `cascade: true`" if rows else ""
 
     async def drop(self, session: Session, seen: Seen[Schema]) -> None:
         """Drop the schema; one that is not empty only if `cascade` says so."""
