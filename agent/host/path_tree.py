@@ -323,6 +323,10 @@ class PathTree:
             self.attach(parent)
         return status(node.path)
 
+    def changes_hands(self, node: PathNode) -> bool:
+        """Return whether a watched directory has become one that untrusted users may write, or is no longer one."""
+        return node.kernel is not None and is_loose(status(node.real if node.target else node.path)) != node.loose
+
     def attach(self, node: PathNode) -> None:
         """Have the kernel watch a directory or a mounted file; poll it if the kernel refuses."""
         self.refusals.pop(node, None)

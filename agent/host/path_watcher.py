@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.agent.health import Health
 from holdfast.agent.host.backends import Backends, Choice
-from holdfast.agent.host.kernel_watches import APPEARED, CLOSE_WRITE, ISDIR, MODIFY, OVERFLOW, STRUCTURE
+from holdfast.agent.host.kernel_watches import APPEARED, ATTRIB, CLOSE_WRITE, ISDIR, MODIFY, OVERFLOW, STRUCTURE
 from holdfast.agent.host.mounts import Mounts
 from holdfast.agent.host.namer import places
 from holdfast.agent.host.path_nodes import PathNode, Subscription, seal, status
@@ -215,6 +215,8 @@ class PathWatcher:
                 self._beneath(node, mask, name)
         elif mask & STRUCTURE:
             self._may_lead_elsewhere(child, node)
+        elif mask & ATTRIB and self._tree.changes_hands(child):
+            self._replaced[child] = None
         elif mask & (MODIFY | CLOSE_WRITE) == MODIFY:
             self._writing.setdefault(child, self._clock() + SETTLE)
         else:

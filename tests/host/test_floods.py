@@ -45,6 +45,15 @@ def home(tmp_path: Path) -> Path:
     return home
 
 
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths that the watcher has checked again, for example after an overflow of their queue."""
+    found: list[str] = []
+    look = PathTree.look
+    monkeypatch.setattr(PathTree, "look", lambda tree, node: (found.append(node.path), look(tree, node)))
+    return found
+
+
 def flood(home: Path) -> None:
     """Cause more events than the queue of the kernel takes, each of another name: they cannot be merged."""
     for number in range(QUEUE // 2 + 100):
@@ -54,16 +63,14 @@ def flood(home: Path) -> None:
 
 @pytest.mark.parametrize("recursive", [False, True])
 async def test_a_flood_pushes_out_no_event_of_other_directories(
-    watcher: PathWatcher, own: Path, home: Path, recursive: bool, monkeypatch: pytest.MonkeyPatch
+    watcher: PathWatcher, own: Path, home: Path, recursive: bool, looked: list[str]
 ) -> None:
     """The event after the flood is reported as itself, and directories of root are not checked again.
 
     What the user may write is checked as a whole. Takes a second, for tens of thousands of files.
     """
     mine, theirs = Listener(watcher, own), Listener(watcher, home if recursive else home / "f", recursive=recursive)
-    looked: list[str] = []
-    look = PathTree.look
-    monkeypatch.setattr(PathTree, "look", lambda tree, node: (looked.append(node.path), look(tree, node)))
+    looked.clear()
     flood(home)
     (home / "f").write_text("pushed out")
     own.write_text("changed")
@@ -73,9 +80,33 @@ async def test_a_flood_pushes_out_no_event_of_other_directories(
     await mine.settle()
     await theirs.settle()
     assert mine.count == 1
-    assert "/" not in looked
+    assert not {"/", str(own.parent)} & {*looked}
     own.write_text("changed again")
     assert await mine.heard()
+
+
+@pytest.mark.parametrize("recursive", [False, True])
+async def test_a_directory_that_users_may_write_from_now_on_pushes_out_no_event_of_others(
+    watcher: PathWatcher, own: Path, tmp_path: Path, recursive: bool, looked: list[str]
+) -> None:
+    """An administrator has given it away while it was watched. Takes a second, for tens of thousands of files."""
+    given = tmp_path / "given"
+    given.mkdir(mode=0o755)
+    mine = Listener(watcher, own)
+    theirs = Listener(watcher, given if recursive else given / "f", recursive=recursive)
+    given.chmod(0o777)
+    assert await theirs.heard()
+    await theirs.settle()
+    looked.clear()
+    flood(given)
+    (given / "f").write_text("pushed out")
+    own.write_text("changed")
+
+    assert await mine.heard()
+    assert await theirs.heard()
+    await mine.settle()
+    assert mine.count == 1
+    assert not {"/", str(own.parent)} & {*looked}
 
 
 async def test_no_rest_after_events_of_a_user_delays_other_directories(
