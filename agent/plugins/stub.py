@@ -111,11 +111,19 @@ class Operations(Generic[V]):
         return ()
 
     async def read(self, key: Key, inputs: V) -> Found[V] | None:
-        """Return the resource; None if it does not exist. Without an id, find it by its inputs."""
-        raise NotImplementedError
+        """Return the resource; None if it does not exist. Without an id, find it by its inputs.
+
+        An author writes this or `read_many`.
+        """
+        if type(self).read_many is Operations.read_many:
+            raise NotImplementedError
+        found = (await self.read_many([(key, inputs)]))[0]
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     async def read_many(self, wanted: Sequence[tuple[Key, V]]) -> Sequence[Found[V] | Exception | None]:
-        """Return several resources, in order; override this where one question answers all. By default one by one."""
+        """Return several resources, in order; write this where one question answers all. By default one by one."""
         results: list[Found[V] | Exception | None] = []
         for key, inputs in wanted:
             try:

@@ -11,6 +11,7 @@ from deadline import DEADLINE
 from holdfast.agent.plugins.in_process import InProcess
 from holdfast.agent.plugins.messages import NEWEST, message
 from holdfast.agent.plugins.servicer import Servicer
+from holdfast.agent.plugins.stub import Found, Key, Operations
 from holdfast.agent.plugins.values import UNKNOWN, Secret
 from holdfast.resources.errors import DeclarationError, Temporary
 from notes_package import NOTE, SCHEMA
@@ -409,3 +410,24 @@ async def test_secrets_of_the_configuration_are_masked_in_later_failures(python_
 
     assert answer.failure.message == "no user with ********"
     assert caller.connection._servicer.masked("pin 1234567") == "pin ********"
+
+
+async def test_an_author_writes_read_or_read_many():
+    """Each is made of the other; with neither, the provider cannot read."""
+    key, found = Key("web"), Found("web", None)
+
+    class Together(Operations[None]):
+        async def read_many(self, wanted):
+            return [found if each.id == "web" else Temporary("it is locked") for each, _ in wanted]
+
+    class Alone(Operations[None]):
+        async def read(self, key, inputs):
+            return found
+
+    assert await Together().read(key, None) is found
+    with pytest.raises(Temporary, match="it is locked"):
+        await Together().read(Key("other"), None)
+    assert await Alone().read_many([(key, None)]) == [found]
+    with pytest.raises(NotImplementedError):
+        await Operations().read(key, None)
+    assert isinstance((await Operations().read_many([(key, None)]))[0], NotImplementedError)

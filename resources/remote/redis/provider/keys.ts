@@ -32,12 +32,6 @@ export class Keys extends KeyOperations {
     super();
   }
 
-  override async read(key: plugin.Key, inputs: KeyArgs): Promise<plugin.Found<Key> | undefined> {
-    const [found] = await this.readMany([[key, inputs]]);
-    if (found instanceof Error) throw found;
-    return found;
-  }
-
   /** Read all keys of a database by two questions. */
   override async readMany(
     wanted: readonly (readonly [plugin.Key, KeyArgs])[],

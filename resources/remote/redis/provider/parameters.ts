@@ -31,12 +31,6 @@ export class Parameters extends ConfigOperations {
     });
   }
 
-  override async read(key: plugin.Key, inputs: ConfigArgs): Promise<plugin.Found<Config>> {
-    const found = (await this.readMany([[key, inputs]]))[0] as plugin.Found<Config> | Error;
-    if (found instanceof Error) throw found;
-    return found;
-  }
-
   override async create(inputs: ConfigArgs): Promise<plugin.Found<Config>> {
     return await this.set(inputs);
   }
@@ -55,7 +49,7 @@ export class Parameters extends ConfigOperations {
     await this.server().save("parameters");
     if (inputs.name === "requirepass") await this.server().save("users"); // it is the password of the user default
     const found = await this.read({ id: inputs.name, trace: "" }, inputs);
-    if ((found.state.secret?.value ?? found.state.value) === value) return found;
+    if (found !== undefined && (found.state.secret?.value ?? found.state.value) === value) return found;
     throw new plugin.Permanent(`the server has taken another value of ${inputs.name} than the one declared`);
   }
 }

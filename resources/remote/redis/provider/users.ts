@@ -51,10 +51,6 @@ export class Users extends AclUserOperations {
     });
   }
 
-  override async read(key: plugin.Key, inputs: AclUserArgs): Promise<plugin.Found<AclUser> | undefined> {
-    return (await this.readMany([[key, inputs]]))[0];
-  }
-
   override async create(inputs: AclUserArgs): Promise<plugin.Found<AclUser>> {
     return await this.write(inputs, []);
   }

@@ -34,6 +34,9 @@ export const ARMED: WatchEvent = { id: "", revision: "" };
 /** Changes may have been missed: everything has to be read. */
 export const MISSED: WatchEvent = { id: "", revision: "" };
 
+/** The signal of a call that an author makes himself. */
+const NEVER = new AbortController().signal;
+
 /** Base of the errors that an author throws on purpose. */
 export abstract class Refusal extends Error {}
 
@@ -77,12 +80,18 @@ export abstract class Operations<Args, State> {
     return Promise.resolve([]);
   }
 
-  /** Return the resource; undefined if it does not exist. Without an id, find it by its inputs. */
-  read(_key: Key, _inputs: Args, _signal: AbortSignal): Promise<Found<State> | undefined> {
-    return unsupported("read");
+  /**
+   * Return the resource; undefined if it does not exist. Without an id, find it by its inputs. An author writes this or
+   * `readMany`.
+   */
+  async read(key: Key, inputs: Args, signal: AbortSignal = NEVER): Promise<Found<State> | undefined> {
+    if (this.readMany === Operations.prototype.readMany) return await unsupported("read");
+    const [found] = await this.readMany([[key, inputs]], signal);
+    if (found instanceof Error) throw found;
+    return found;
   }
 
-  /** Return several resources, in order; override this where one question answers all. By default one by one. */
+  /** Return several resources, in order; write this where one question answers all. By default one by one. */
   async readMany(
     wanted: readonly (readonly [Key, Args])[],
     signal: AbortSignal,
