@@ -209,8 +209,10 @@ class RemoteRun:
             self._leave(self.what, users)
             return True
         await self._announce()
+        self.ctx.report.deletes_later = self.apply and bool(self.ctx.assignment.users().every)  # should it fail
         if self.apply or not users:  # a plan cannot tell what the server refuses once the users are gone
             await self.calls.delete(seen, dry_run=not self.apply)
+        self.ctx.report.deletes_later = False
         self._removed(seen)
         if self.apply:
             await self._forget()

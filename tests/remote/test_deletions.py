@@ -175,6 +175,34 @@ async def test_a_deletion_that_fails_blocks_no_user(cloud):
     assert "vpc-1" not in cloud.things
 
 
+async def test_the_deletion_of_an_absent_resource_that_fails_is_tried_alone_the_next_time(cloud):
+    """What referred to it is gone already, and what it refers to waits for it."""
+    await cloud.run(STATES)
+    cloud.things["squatter"] = {"name": "squatter", "vpc": "securitygroup-2"}
+    async with cloud.engine.running(GONE) as engine:
+        failed, waiting = cloud.engine.of(NAMES[1]), cloud.engine.of(NAMES[0])
+        cloud.things.pop("squatter")
+        cloud.engine.outcomes.clear()
+        engine.trigger(NAMES[1])
+        await engine.settle()
+
+    assert failed.comment == "securitygroup-2 is used by squatter"
+    assert waiting.comment == "its deletion is skipped because of aws-ec2.security_group[web]"
+    said = [each.comment for each in cloud.engine.outcomes]
+    assert said[:1] == ["removed security_group web"]
+    assert "removed vpc main" in said
+    assert cloud.things == {}
+
+
+async def test_what_requires_an_absent_resource_does_not_run_if_it_cannot_be_deleted(cloud):
+    """That nothing refers to it is the difference."""
+    await cloud.run(VPC)
+    cloud.things["squatter"] = {"name": "squatter", "vpc": "vpc-1"}
+    said = await cloud.run(VPC + ABSENT + "next:\n  test.succeed_with_changes:\n    - require: [{aws-ec2: main}]\n")
+
+    assert said == ["vpc-1 is used by squatter", "skipped because of aws-ec2.vpc[main]"]
+
+
 def test_a_resource_cannot_refer_to_one_that_is_to_be_absent(cloud):
     """The error has the line of the reference."""
     with pytest.raises(CompileError) as caught:
