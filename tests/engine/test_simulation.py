@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from engine_bench import state
-from extent import SEEDS
+from extent import CI, SEEDS
 from fake_machine import Setting
 from holdfast.agent.engine.decide.done import Done
 from holdfast.agent.engine.deliver.deliveries import Deliveries
@@ -49,6 +49,8 @@ from simulated.minimise import as_a_test, smallest
 from simulated.plan import Plan, planned
 
 BLOCKS = 20
+COMPARED = 100 if CI else 20
+"""Lives that are repeated, once here and twice in other processes."""
 
 pytestmark = pytest.mark.timeout(900)
 """Seconds: many lives take their time on a busy machine."""
@@ -72,13 +74,13 @@ def test_whatever_happens_the_rules_hold_and_the_machine_ends_as_declared(block:
 
 def test_a_seed_is_the_same_life_each_time() -> None:
     """The same number of steps even in another process with other hashes."""
-    digests = [digest(seed) for seed in range(100)]
-    assert digests == [digest(seed) for seed in range(100)]
+    digests = [digest(seed) for seed in range(COMPARED)]
+    assert digests == [digest(seed) for seed in range(COMPARED)]
     for order in ("1", "2"):
         command = [
             sys.executable,
             "-c",
-            "from simulated.life import digest\nfor seed in range(100): print(digest(seed))",
+            f"from simulated.life import digest\nfor seed in range({COMPARED}): print(digest(seed))",
         ]
         done = subprocess.run(
             command,
