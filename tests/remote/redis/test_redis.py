@@ -444,6 +444,22 @@ async def test_a_provider_that_is_killed_while_it_creates_a_key_leaves_all_or_no
     assert redis.ask("LRANGE", "k", "0", "-1").split() in ([], ["a", "b"])
 
 
+async def test_a_change_that_the_agent_has_given_up_is_not_made_later(provider, redis):
+    """It waits for another change, which the server makes only after a while."""
+    redis.ask("CLIENT", "PAUSE", "60000", "WRITE")
+    first = asyncio.ensure_future(provider.make("redis.key", name="first", text="a"))
+    async with asyncio.timeout(DEADLINE):
+        while "blocked_clients:1" not in await asyncio.to_thread(redis.ask, "INFO", "clients"):
+            await asyncio.sleep(0)
+    with pytest.raises(Temporary, match="no answer in time"):
+        await provider.make("redis.key", timeout=0.3, name="second", text="a")
+    redis.ask("CLIENT", "UNPAUSE")
+    await first
+    await provider.settled("redis.key", name="third", text="a")
+
+    assert redis.ask("EXISTS", "first", "second") == "1"
+
+
 async def test_calls_that_find_a_lost_connection_open_one_together(provider, redis, tmp_path):
     """Others would stay open and unused. Ten calls wait for a connection that is lost before it is made."""
     opened, lost = [], asyncio.Event()

@@ -135,12 +135,11 @@ class Sessions:
         except psycopg.OperationalError:
             await self._demand(database)
             raise
-        major = connection.info.server_version // 10000
-        if major < OLDEST:
+        try:
+            await _begin(connection)
+        except BaseException:
             await connection.close()
-            raise plugin.Permanent(f"the server is PostgreSQL {major}; the provider needs {OLDEST} or newer")
-        if connection.info.parameter_status("is_superuser") == "on":
-            await connection.execute(UNSAMPLED)
+            raise
         return connection
 
     async def _demand(self, database: str) -> None:
@@ -176,6 +175,15 @@ class Sessions:
             "client_encoding": "UTF8",
             "options": f"-c search_path=pg_catalog -c timezone=UTC -c client_min_messages=warning {options}",
         }
+
+
+async def _begin(connection: Connection) -> None:
+    """Prepare a new connection. Raises `Permanent` if the server is too old."""
+    major = connection.info.server_version // 10000
+    if major < OLDEST:
+        raise plugin.Permanent(f"the server is PostgreSQL {major}; the provider needs {OLDEST} or newer")
+    if connection.info.parameter_status("is_superuser") == "on":
+        await connection.execute(UNSAMPLED)
 
 
 async def _answers(connection: Connection) -> bool:

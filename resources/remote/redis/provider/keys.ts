@@ -48,29 +48,33 @@ export class Keys extends KeyOperations {
     return all.map((each) => results.get(each));
   }
 
-  override async create(inputs: KeyArgs): Promise<plugin.Found<Key>> {
-    return await this.write(inputs, undefined);
+  override async create(inputs: KeyArgs, signal: AbortSignal): Promise<plugin.Found<Key>> {
+    return await this.write(inputs, undefined, signal);
   }
 
-  override async update(found: plugin.Found<Key>, inputs: KeyArgs): Promise<plugin.Found<Key>> {
-    return await this.write(inputs, found);
+  override async update(found: plugin.Found<Key>, inputs: KeyArgs, signal: AbortSignal): Promise<plugin.Found<Key>> {
+    return await this.write(inputs, found, signal);
   }
 
-  override async delete(found: plugin.Found<Key>): Promise<void> {
-    const { name } = found.state;
-    await this.server().alone(databaseOf(found.state), async (connection) => {
+  override async delete(found: plugin.Found<Key>, signal: AbortSignal): Promise<void> {
+    const remove = async (connection: Connection): Promise<void> => {
       await watched(connection, found.state, found);
-      await connection.together([["DEL", name]]);
-    });
+      await connection.together([["DEL", found.state.name]]);
+    };
+    await this.server().alone(databaseOf(found.state), remove, signal);
   }
 
   override watch(_revision: string, signal: AbortSignal): AsyncIterable<plugin.WatchEvent> {
     return this.keyspace(this.known).events(signal);
   }
 
-  private async write(inputs: KeyArgs, before: plugin.Found<Key> | undefined): Promise<plugin.Found<Key>> {
+  private async write(
+    inputs: KeyArgs,
+    before: plugin.Found<Key> | undefined,
+    signal: AbortSignal,
+  ): Promise<plugin.Found<Key>> {
     this.known.add(idOf(inputs));
-    return await this.server().alone(databaseOf(inputs), async (connection) => {
+    const write = async (connection: Connection): Promise<plugin.Found<Key>> => {
       const left = await watched(connection, inputs, before);
       const expire = inputs.persistent === false && left > 0 ? [["PEXPIRE", inputs.name, String(left)]] : [];
       await connection.together([["DEL", inputs.name], writing(inputs), ...expire]);
@@ -78,7 +82,8 @@ export class Keys extends KeyOperations {
       if (found instanceof Error) throw found;
       if (found === undefined) throw new plugin.Temporary("somebody else has removed the key at once");
       return found;
-    });
+    };
+    return await this.server().alone(databaseOf(inputs), write, signal);
   }
 }
 

@@ -188,10 +188,17 @@ export class Server {
     return await Promise.all(commands.map((words) => connection.ask(...words)));
   }
 
-  /** Return the result of work with a connection that only this work uses. */
-  async alone<T>(database: number, work: (connection: Connection) => Promise<T>): Promise<T> {
+  /**
+   * Return the result of work with a connection that only this work uses. Work that the agent no longer waits for when
+   * its turn comes is not done.
+   */
+  async alone<T>(database: number, work: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> {
     const before = this.turn;
-    const mine = before.then(async () => await work(await this.connection(this.writers, database)));
+    const mine = before.then(async () => {
+      const connection = await this.connection(this.writers, database);
+      if (signal?.aborted === true) throw new plugin.Temporary("the agent no longer waits for this");
+      return await work(connection);
+    });
     this.turn = mine.catch(() => undefined);
     return await mine;
   }
