@@ -60,14 +60,20 @@ class LogBuffer:
 
 
 def _size(value: Any) -> int:
-    """Return the number of characters of all texts in a value."""
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, dict):
-        return sum(map(_size, value)) + sum(map(_size, value.values()))
-    if isinstance(value, (list, tuple)):
-        return sum(map(_size, value))
-    return 8
+    """Return the number of characters of all texts in a value. Without recursion, as this is done for each entry."""
+    size, left = 0, [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, str):
+            size += len(each)
+        elif isinstance(each, dict):
+            left += each
+            left += each.values()
+        elif isinstance(each, (list, tuple)):
+            left += each
+        else:
+            size += 8
+    return size
 
 
 def _cut(value: Any) -> Any:

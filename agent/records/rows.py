@@ -183,6 +183,8 @@ def size(outcome: Outcome) -> int:
 
 def _weight(values: Mapping[str, Any]) -> int:
     """Return about the number of bytes of values; more than `MUCH` if they have too many parts to look at."""
+    if not values:
+        return 0
     found, rest, looked = 0, [*values.values()], 0
     while rest:
         each = rest.pop()

@@ -82,18 +82,16 @@ class DbTransaction:
     def demand_valid(self, limits: Limits) -> None:
         """Raise `Invalid` if a row is written twice, a name is not Unicode text, or a limit is exceeded."""
         operations = len(self.writes) + len(self.conditions)
-        data = sum(len(write.data) for write in self.writes if isinstance(write, Put))
+        data = sum([len(write.data) for write in self.writes if isinstance(write, Put)])
         if operations > limits.operations or data > limits.bytes:
             raise Invalid(
                 f"the transaction has {operations} operations with {data} bytes; "
                 f"the database takes {limits.operations} with {limits.bytes}"
             )
-        written: set[tuple[str, str]] = set()
-        for write in self.writes:
-            key = (write.table, write.id)
-            if key in written:
-                raise Invalid(f"the transaction writes {write.table} {write.id!r} twice")
-            written.add(key)
+        written = [write[:2] for write in self.writes]
+        if len(set(written)) < len(written):
+            table, id = next(key for key in written if written.count(key) > 1)  # noqa: A001 - the field's own name
+            raise Invalid(f"the transaction writes {table} {id!r} twice")
         named = [each[:2] for each in self.conditions if isinstance(each, Expect)]
         try:
             for table, id in (*written, *named):  # noqa: A001 - the field's own name

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from holdfast.agent.northbound.drivers.base import WatchBatch
 from holdfast.agent.northbound.drivers.sqlite_errors import Busy, CallFailed, Damaged
@@ -25,7 +26,8 @@ GROUP = 1000
 """Most calls that share a flush."""
 
 
-class _Job(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class _Job:
     call: Call
     done: asyncio.Future[Any]
 
@@ -47,6 +49,10 @@ class GroupWriter:
     ) -> None:
         self._write, self._written, self._renew, self._tell = write, written, renew, tell
         self._jobs: list[_Job] = []
+        self._times: dict[_Job, float] = {}
+        """Call that is not made yet -> loop time at which its time is over, in order."""
+        self._timer: asyncio.TimerHandle | None = None
+        """One for all calls: a timer for each would cost as much as collecting the call."""
         self._task: asyncio.Task[None] | None = None
         self._tried: Sequence[_Job] = ()
         """The group that is being written now."""
@@ -57,21 +63,34 @@ class GroupWriter:
 
     async def run(self, call: Callable[[FileWriting], T]) -> T:
         """Make a call in the next group, and return its result. Raises `Unavailable`."""
-        job = _Job(call, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        job = _Job(call, loop.create_future())
         self._jobs.append(job)
+        self._times[job] = loop.time() + PATIENCE
         if self._task is None:
             self._task = asyncio.create_task(self._write_groups(), name="northbound writes")
-        late = asyncio.get_running_loop().call_later(PATIENCE, self._give_up, job)
+        if self._timer is None:
+            self._timer = loop.call_later(PATIENCE, self._give_up_late)
         try:
             return await job.done  # type: ignore[no-any-return]
         finally:
-            late.cancel()
+            self._times.pop(job, None)
             self._overdue.discard(job)
 
     async def finish(self) -> None:
         """Wait until all calls are made, but not longer than `PATIENCE`."""
         if self._task:
             await asyncio.wait([self._task], timeout=PATIENCE)
+
+    def _give_up_late(self) -> None:
+        """Give up the calls whose time is over, and return here for the next one."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for job in [each for each, until in self._times.items() if until <= now]:
+            del self._times[job]
+            self._give_up(job)
+        until = next(iter(self._times.values()), None)
+        self._timer = None if until is None else loop.call_at(until, self._give_up_late)
 
     def _give_up(self, job: _Job) -> None:
         if job in self._tried:
