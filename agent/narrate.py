@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from holdfast.agent.engine.model.events import (
     Event,
+    Interrupted,
     Notice,
     Outcome,
     PassEnded,
@@ -65,6 +66,8 @@ class Narrator:
                 return self._ran(number, outcome, debug=debug)
             case PassEnded(record):
                 return _ended(record)
+            case Interrupted(outcome):
+                return _interrupted(outcome)
             case PassStarted(number, cause):
                 return (
                     LogLine(
@@ -146,6 +149,13 @@ class Narrator:
         text = f"{_done(what, outcome)} in {duration(outcome.duration)}{why}"
         told = outcome.changes and outcome.result is not False
         return text if told or not outcome.comment else f"{text}: {outcome.comment}"
+
+
+def _interrupted(outcome: Outcome) -> LogLine:
+    fields: dict[str, Any] = {"resource": outcome.identity, "what": "interrupted", "cause": outcome.cause}
+    if outcome.changes:
+        fields |= {"changes": outcome.changes, "details": "\n".join(details(outcome))}
+    return LogLine("warning", f"interrupted {outcome.identity}: {outcome.comment}", fields)
 
 
 def _origin(outcome: Outcome) -> Iterator[str]:

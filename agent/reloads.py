@@ -192,7 +192,7 @@ class Reloads:
             facts=compiled.grains, pillar=compiled.pillar, options=compiled.options, managed=compiled.managed
         )
         self._logs.redactor = self._host.redactor
-        await self._host.use_plugins(compiled.plugins)
+        await self._host.use_plugins(compiled.plugins, noop=settings.engine.noop)
         await self._share(settings, compiled.grains["id"])
         self._host.forget_all_but(declared)
         async with self._host.taken_over(calls, settings.states) as snapshot:

@@ -20,14 +20,16 @@ from holdfast.resources.logger import Logger
 from holdfast.resources.paths import Place
 from holdfast.resources.plugin import Plugin
 from holdfast.resources.replaced import ReplacedFile
+from holdfast.resources.watch_items import WatchItem
 from holdfast.resources.world import World
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Search path of commands, independent of the agent's own environment."""
-Watch = AsyncIterator[None]
-"""What `Resource.watch` returns: the first item says "armed", each later one "may have changed".
+Watch = AsyncIterator[WatchItem]
+"""What `Resource.watch` returns: the first None says "armed", each later one "may have changed".
 
-The watch runs for the life of the resource and is cancelled to stop it. A watch that ends by itself is an error.
+After `Unwatched`, the next other item says that the watch is armed again. The watch runs for the life of the resource
+and is cancelled to stop it. A watch that ends by itself is an error.
 """
 
 

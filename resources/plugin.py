@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple, Protocol
 
+from holdfast.resources.watch_items import WatchItem
+
 CHECKED = 4096
 """Most inputs of one plugin of which it is remembered that the plugin has accepted them."""
 
@@ -22,10 +24,12 @@ class RemoteRecord(NamedTuple):
     """Revision of the resource; empty if the plugin has none."""
     unfinished: bool = False
     """Its creation has failed half-way, so the next try is an update, whatever its state says."""
-    replaced: str = ""
-    """Identifier of the resource that it has replaced and that is still to be deleted; empty if there is none."""
+    replaced: tuple[str, ...] = ()
+    """Identifiers of resources that it has replaced and that are still to be deleted, the oldest first."""
     hidden: str = ""
     """Salted hash of the write-only arguments that were sent last; empty if none were."""
+    intent: str = ""
+    """Token of a creation that was begun and whose end is not known; empty if there is none."""
 
 
 class CheckedInputs:
@@ -52,8 +56,10 @@ class Plugin(Protocol):
     the plugin ends, cannot be started now or does not answer in time, and `Permanent` if it cannot be used at all.
     """
 
-    checked: CheckedInputs
-    """What it has accepted; anew whenever it is declared in another way, because its answers may then be others."""
+    @property
+    def checked(self) -> CheckedInputs:
+        """What the present start of it has accepted: the answers of another one may be others."""
+        ...
 
     async def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
         """Return the response to a request. `timeout` is in seconds."""
@@ -63,11 +69,15 @@ class Plugin(Protocol):
         """Return the result of reading one resource. Items that are asked for together travel in one request."""
         ...
 
-    def watch(self, token: str, identifier: Callable[[], str]) -> AsyncIterator[None]:
-        """Yield None once changes of the resource are reported, and again when it may have changed.
+    def watch(self, token: str, identifier: Callable[[], str]) -> AsyncIterator[WatchItem]:
+        """Yield None once changes of the resource are reported, and again when it may have changed: see `Watch`.
 
         `token` is that of its kind. `identifier` returns its present id; empty if it does not exist.
         """
+        ...
+
+    async def poll(self, seconds: float) -> bool:
+        """Wait as long before a poll; return True at once when the plugin sees changes again that it has not seen."""
         ...
 
     async def remembered(self, token: str, name: str) -> RemoteRecord | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine
 from contextlib import suppress
 from typing import Any, Protocol, Self
 
 from holdfast.resources.author import Author
 from holdfast.resources.context import Completed, Watch
 from holdfast.resources.errors import Permanent
+from holdfast.resources.watch_items import Unwatched, WatchItem
 
 ALIVE = 0.5
 """Seconds after which a watching command that still runs counts as armed, even if it has written no line.
@@ -50,23 +51,27 @@ class CallbackWatch(AsyncGenerator[None, None]):
         """
 
 
-async def idle() -> Watch:
+async def idle() -> AsyncIterator[None]:
     """Watch nothing: the watch is armed at once and never reports an event."""
     yield None
     await asyncio.Event().wait()
 
 
-async def either(*watches: Watch) -> AsyncGenerator[None, None]:
-    """Merge watches: armed when all of them are; reports the events of each.
+async def either(*watches: Watch) -> AsyncGenerator[WatchItem, None]:
+    """Merge watches: armed as long as all of them are; reports the events of each.
 
     Raises the exception of the first watch that raises one, and ends when one of them ends.
     """
     unarmed, news, told = set(range(len(watches))), asyncio.Event(), asyncio.Event()
+    unwatched: dict[int, Unwatched] = {}
 
     async def follow(number: int, watch: Watch) -> None:
         try:
-            async for _ in watch:
+            async for item in watch:
                 unarmed.discard(number)
+                unwatched.pop(number, None)
+                if isinstance(item, Unwatched):
+                    unwatched[number] = item
                 told.set()
                 news.set()
         finally:
@@ -79,7 +84,7 @@ async def either(*watches: Watch) -> AsyncGenerator[None, None]:
             news.clear()
             if told.is_set() and not unarmed:
                 told.clear()
-                yield None  # even if a watch has ended since then, its last event counts
+                yield next(iter(unwatched.values()), None)  # even if a watch has ended since then, its last item counts
             ended = [follower for follower in followers if follower.done()]
             if ended:
                 ended[0].result()

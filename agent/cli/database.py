@@ -82,7 +82,8 @@ def remote(path: Path, form: str) -> None:
         say("no remote resource is remembered")
     else:
         for each in found:
-            say(f"{each.token} {each.name}: {each.identifier}{' (unfinished)' if each.unfinished else ''}")
+            told = each.identifier or "its creation was begun, and how it ended is not known"
+            say(f"{each.token} {each.name}: {told}{' (unfinished)' if each.unfinished else ''}")
 
 
 def _shown(record: RememberedResource) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from holdfast.agent.engine.execute.watch_handler import WatchHandler
 from holdfast.agent.engine.inspect.census import Census
 from holdfast.agent.engine.model.autoedges import AutoEdges
 from holdfast.agent.engine.model.events import Event
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule.passes import KEPT, Passes
 from holdfast.agent.engine.schedule.scheduler import Scheduler
@@ -108,11 +109,13 @@ class Parts:
             outcomes=self.outcomes,
             observer=self.census,
         )
+        unwatched: dict[Vertex, str] = {}
         self.runs = self.scheduler.runs = Runs(
             policy,
             journal,
             emit,
             obstacle,
+            unwatched,
             scheduler=self.scheduler,
             timers=self.timers,
             passes=self.passes,
@@ -129,10 +132,9 @@ class Parts:
         handler = WatchHandler(
             self.census,
             scheduler=self.scheduler,
-            timers=self.timers,
             marker=self.marker,
             deliveries=self.deliveries,
             events=self.events,
             runs=self.runs,
         )
-        self.watches = Watches(policy, self.backgrounds, emit, handler)
+        self.watches = Watches(policy, self.backgrounds, emit, handler, unwatched)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.agent.plugins.messages import FIELD, MESSAGE, METHODS, NEWEST, OLDEST, PACKAGE, READY, SECRET
+from holdfast.agent.plugins.messages import FIELD, MESSAGE, METHODS, NEWEST, OLDEST, PACKAGE, READY, SECRET, START
 
 HEAD = """/**
  * The messages and methods of the protocol. `scripts/reference` writes this file from provider.proto.
@@ -20,7 +20,14 @@ import type { Messages } from "./protobuf.js";
 """
 TYPES = {"int64": "number", "string": "string", "bytes": "Uint8Array", "bool": "boolean"}
 """Type of a field -> its type in TypeScript, if that differs."""
-NAMES = {"OLDEST": OLDEST, "NEWEST": NEWEST, "SERVICE": f"{PACKAGE}.Provider", "SECRET": SECRET, "READY": READY}
+NAMES = {
+    "OLDEST": OLDEST,
+    "NEWEST": NEWEST,
+    "SERVICE": f"{PACKAGE}.Provider",
+    "SECRET": SECRET,
+    "START": START,
+    "READY": READY,
+}
 """Constants of the protocol, with their values."""
 
 

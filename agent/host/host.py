@@ -274,12 +274,12 @@ class LocalHost:
         bus: Bus = self._bus
         return bus
 
-    async def use_plugins(self, declared: Mapping[str, DeclaredPlugin]) -> None:
-        """Use these plugins from now on; those that are declared as before go on."""
+    async def use_plugins(self, declared: Mapping[str, DeclaredPlugin], *, noop: bool = False) -> None:
+        """Use these plugins from now on; those that are declared as before go on. `noop`: the agent only observes."""
         if self._plugins is None and declared:
             self._plugins = (await self.blocking(_load_plugins))(self.health, self._memory())
         if self._plugins is not None:
-            await self._plugins.use(declared)
+            await self._plugins.use(declared, noop=noop)
 
     def _memory(self) -> RemoteKnowledge:
         """Return what is remembered of remote resources."""

@@ -22,7 +22,17 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.agent.plugins.payloads import InvalidPayload as Invalid
-from holdfast.agent.plugins.stub import Configure, Conflict, Found, Function, Key, Operations, Partial, Struct
+from holdfast.agent.plugins.stub import (
+    Configure,
+    Conflict,
+    Found,
+    Function,
+    Key,
+    Operations,
+    Partial,
+    Struct,
+    Unwatched,
+)
 from holdfast.agent.plugins.values import UNKNOWN, Secret, Violation
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.idl import UNSET, Unset
@@ -50,6 +60,7 @@ __all__ = [
     "Temporary",
     "Trial",
     "Unset",
+    "Unwatched",
     "Violation",
     "serve",
 ]

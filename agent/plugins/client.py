@@ -14,7 +14,7 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")  # else gRPC writes t
 import grpc
 from grpc import aio
 
-from holdfast.agent.plugins.messages import LARGEST, METHODS, NEWEST, OLDEST, SECRET, message
+from holdfast.agent.plugins.messages import LARGEST, METHODS, NEWEST, OLDEST, SECRET, START, message
 from holdfast.agent.plugins.schema import Schema
 from holdfast.resources.errors import Permanent, Temporary
 
@@ -42,7 +42,10 @@ class Client:
 
     def __init__(self, name: str, channel: aio.Channel, metadata: Sequence[tuple[str, str]] = ()) -> None:
         self.name = name
+        self.start = ""
+        """Tells the start of the plugin from others; empty before the handshake, and if the plugin does not say it."""
         self._channel, self._metadata = channel, tuple(metadata)
+        self._local = bool(metadata)
 
     @classmethod
     def local(cls, name: str, path: str, secret: str) -> Self:
@@ -57,6 +60,12 @@ class Client:
         """
         proof = grpc.ssl_channel_credentials(ca, key, certificate)
         return cls(name, aio.secure_channel(address, proof, options=[*OPTIONS, *ALIVE]))
+
+    def know(self, start: str) -> None:
+        """Call only this start of the plugin from now on: a later one may have another schema."""
+        self.start = start
+        if start:
+            self._metadata = (*self._metadata, (START, start))
 
     async def close(self) -> None:
         """Close the connection; calls under way fail as if the plugin had ended."""
@@ -77,8 +86,11 @@ class Client:
         except (aio.UsageError, asyncio.CancelledError) as error:
             raise self._closed(error) from None
 
-    async def watch(self, tokens: Sequence[str], revision: str) -> AsyncIterator[Any]:
-        """Yield the events of resources. Raises `Temporary` when the watch or the plugin ends."""
+    async def watch(self, tokens: Sequence[str], revision: str, *, noop: bool = False) -> AsyncIterator[Any]:
+        """Yield the events of resources; with `noop`, the server is not changed for that.
+
+        Raises `Temporary` when the watch or the plugin ends.
+        """
         names = METHODS["Watch"]
         start = self._channel.unary_stream(
             names.path,
@@ -87,7 +99,8 @@ class Client:
         )
         stream: Any = None
         try:
-            stream = start(message["WatchRequest"](tokens=tokens, revision=revision), metadata=self._metadata)
+            request = message["WatchRequest"](tokens=tokens, revision=revision, noop=noop)
+            stream = start(request, metadata=self._metadata)
             async for event in stream:
                 yield event
         except aio.AioRpcError as error:
@@ -114,16 +127,20 @@ class Client:
         told = f"plugin {self.name}: {method}: "
         match error.code():
             case grpc.StatusCode.DEADLINE_EXCEEDED:
-                return Temporary(f"{told}no answer in time")
+                said = "no answer in time"
             case grpc.StatusCode.UNIMPLEMENTED:
                 return Permanent(f"{told}the plugin has no such method: it speaks another protocol")
             case grpc.StatusCode.UNAUTHENTICATED:
                 return Permanent(f"{told}the plugin refused the secret of this start")
-            case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED if self._metadata:
-                return Temporary(f"{told}the plugin has ended")
+            case grpc.StatusCode.FAILED_PRECONDITION if self.start:
+                said = "the plugin was started anew"
+            case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED if self._local:
+                said = "the plugin has ended"
             case grpc.StatusCode.UNAVAILABLE:
-                return Temporary(f"{told}the plugin cannot be reached: {error.details()}")
-        return Temporary(f"{told}{error.details() or error.code().name}")
+                said = f"the plugin cannot be reached: {error.details()}"
+            case _:
+                said = error.details() or error.code().name
+        return Temporary(f"{told}{said}")
 
 
 async def shake_hands(client: Client, schema: Schema) -> None:
@@ -143,6 +160,7 @@ async def shake_hands(client: Client, schema: Schema) -> None:
     if answer.schema_digest != schema.digest:
         told = f"version {answer.version} of the package with another schema; the agent has version {package.version}"
         raise Permanent(f"plugin {client.name}: it serves {told}: install both from one build")
+    client.know(answer.start)
 
 
 def listener(path: str) -> tuple[int, int]:

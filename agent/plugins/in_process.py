@@ -18,8 +18,11 @@ class ProviderConnection(Protocol):
         """Return the response. Raises `Temporary` if the provider cannot be reached, or does not answer in time."""
         ...
 
-    def watch(self, tokens: Sequence[str], revision: str) -> AsyncIterator[Any]:
-        """Yield the events of resources. Raises `Temporary` if the connection ends."""
+    def watch(self, tokens: Sequence[str], revision: str, *, noop: bool = False) -> AsyncIterator[Any]:
+        """Yield the events of resources; with `noop`, the server is not changed for that.
+
+        Raises `Temporary` if the connection ends.
+        """
         ...
 
 
@@ -40,6 +43,6 @@ class InProcess:
             raise Temporary(f"{method}: no answer in time") from None
         return message[names.response].FromString(answer.SerializeToString())
 
-    def watch(self, tokens: Sequence[str], revision: str) -> AsyncIterator[Any]:
+    def watch(self, tokens: Sequence[str], revision: str, *, noop: bool = False) -> AsyncIterator[Any]:
         """Yield the events of resources."""
-        return self._servicer.watch(tokens, revision)
+        return self._servicer.watch(tokens, revision, noop=noop)

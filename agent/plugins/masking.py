@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from holdfast.agent.plugins.values import Secret, revealed
 from holdfast.resources.secrets import Redactor
 
-TOLD = ("message", "path")
+TOLD = ("message", "path", "unwatched")
 """Members that a provider may have written in words."""
 
 

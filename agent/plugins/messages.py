@@ -15,6 +15,8 @@ OLDEST, NEWEST = 1, 1
 """Versions of the protocol that this code speaks."""
 PACKAGE = "holdfast.plugin.v1"
 SECRET = "holdfast-secret"  # noqa: S105 - the name of the metadata
+START = "holdfast-start"
+"""Metadata of a call: the start of the plugin that the caller knows."""
 SECRET_VARIABLE = "HOLDFAST_PLUGIN_SECRET"  # noqa: S105 - the name of a variable
 READY = "holdfast-plugin ready"
 """What a plugin writes to its standard output once it listens."""

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,7 @@ from holdfast.agent.plugins.masking import mask, redactor_of
 from holdfast.agent.plugins.reading import Reads
 from holdfast.agent.plugins.supervisor import Supervisor
 from holdfast.agent.plugins.watching import EventStream
+from holdfast.resources.context import Watch
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.plugin import CheckedInputs, RemoteRecord
 
@@ -66,22 +68,32 @@ class UsedPlugin:
     ) -> None:
         self._health, self._memory, self._counts, self._below = health, memory, counts, below
         self.supervisor: Supervisor
+        self.noop = False
+        """The agent only observes."""
         self._leaving: asyncio.Future[None] | None = None
         """The end of the process that is replaced."""
+        self._unwatched = ""
+        """Why changes of some resources are not seen."""
+        self._seen_again = asyncio.Event()
+        """Set, and made anew, when they are."""
         self._take(declared)
         self._reads = Reads(partial(self.call, "Read"))
-        self._events = EventStream(self._open)
+        self._events = EventStream(self._open, self._tell_unwatched)
 
     def _take(self, declared: DeclaredPlugin) -> None:
         self.declared = declared
         self._redactor = redactor_of(declared.secrets)
         self._room = asyncio.Semaphore(declared.settings.calls)
-        self.checked = CheckedInputs()
+        self.checked, self._known_start = CheckedInputs(), ""
         self.supervisor = Supervisor(declared.name, self._start, self._end, self._health, self._redactor)
 
-    async def use(self, declared: DeclaredPlugin) -> None:
+    async def use(self, declared: DeclaredPlugin, *, noop: bool) -> None:
         """Replace the process if it is declared in another way. Calls under way fail for now."""
-        if declared != self.declared:
+        observed, self.noop = self.noop, noop
+        if declared == self.declared:
+            if noop != observed:
+                self._events.renew()
+        else:
             self._leaving = asyncio.ensure_future(self.supervisor.stop())
             self._take(declared)
             self._events.renew()
@@ -96,6 +108,9 @@ class UsedPlugin:
             ready: Ready = await connecting.connect(self.declared, lines, self._below)
         except HoldfastError as error:
             raise type(error)(self._redactor(str(error))) from None
+        if not ready.client.start or self._known_start not in ("", ready.client.start):
+            self.checked = CheckedInputs()
+        self._known_start = ready.client.start
         return ready
 
     @staticmethod
@@ -132,9 +147,29 @@ class UsedPlugin:
         """Return the result of reading one resource: see the protocol."""
         return await self._reads.read(item)
 
-    def watch(self, token: str, identifier: Callable[[], str]) -> AsyncIterator[None]:
+    def watch(self, token: str, identifier: Callable[[], str]) -> Watch:
         """Watch a resource: see the protocol."""
         return self._events.watch(token, identifier)
+
+    async def poll(self, seconds: float) -> bool:
+        """Wait for the time of a poll: see the protocol."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                return await self._seen_again.wait()
+        return False
+
+    def _tell_unwatched(self, why: str) -> None:
+        """Note why changes of some resources are not seen; with an empty text, have everything checked.
+
+        The resources themselves tell the engine that they are not watched.
+        """
+        before, self._unwatched = self._unwatched, why
+        if before and not why:
+            name = self.declared.name
+            told = "plugin %s: changes are seen again; its resources are checked"
+            log.info(told, name, code="plugin-watched", plugin=name)
+            self._seen_again.set()
+            self._seen_again = asyncio.Event()
 
     async def _open(self, tokens: Collection[str], revision: str) -> AsyncIterator[Any]:
         """Open a stream of events. Raises as `call` does."""
@@ -142,8 +177,8 @@ class UsedPlugin:
         with supervisor.use():
             ready = await supervisor.connection()
             try:
-                async for event in ready.client.watch(list(tokens), revision):
-                    yield event
+                async for event in ready.client.watch(list(tokens), revision, noop=self.noop):
+                    yield mask(event, self._redactor)
             except (Temporary, Permanent) as error:
                 supervisor.doubt()
                 raise type(error)(self._redactor(str(error))) from None
@@ -168,7 +203,7 @@ class UsedPlugin:
             "pid": ready.pid if ready else 0,
             "address": settings.address or "",
             "restarts": supervisor.restarts,
-            "why": str(supervisor.trouble or ""),
+            "why": str(supervisor.trouble or self._unwatched),
         }
 
 
@@ -191,13 +226,14 @@ class Plugins:
             raise Permanent(f"no plugin provides {package}: name one under `plugins` in agent.yaml")
         return self._plugins[package]
 
-    async def use(self, declared: Mapping[str, DeclaredPlugin]) -> None:
-        """Use these plugins from now on; those that are declared as before go on."""
+    async def use(self, declared: Mapping[str, DeclaredPlugin], *, noop: bool = False) -> None:
+        """Use these plugins from now on; those that are declared as before go on. `noop`: the agent only observes."""
         gone = [self._plugins.pop(name) for name in self._plugins.keys() - declared.keys()]
         new = {name: each for name, each in declared.items() if name not in self._plugins}
-        changed = [each.use(declared[name]) for name, each in self._plugins.items()]
+        changed = [each.use(declared[name], noop=noop) for name, each in self._plugins.items()]
         for name, each in new.items():
             self._plugins[name] = UsedPlugin(each, self._health, self._memory, self.counts, self._below)
+            self._plugins[name].noop = noop
         await asyncio.gather(*changed, *(each.supervisor.stop() for each in gone))
 
     def keep(self, packages: Collection[str]) -> None:

@@ -76,7 +76,7 @@ class ResourceCalls:
         for number, item in enumerate(items):
             try:
                 inputs = construct(operations.struct, self.payloads.inputs(kind, item.inputs))
-                wanted[number] = Key(item.subject.id, item.subject.trace), inputs
+                wanted[number] = Key(item.subject.id, item.subject.trace, item.subject.intent), inputs
             except InvalidPayload as error:
                 results[number] = message["ReadResult"](violations=encoded(error.violations))
         found = await operations.read_many(list(wanted.values())) if wanted else ()
@@ -106,7 +106,7 @@ class ResourceCalls:
         if request.dry_run:
             return self._predicted(kind, "", values)
         made = construct(operations.struct, values)
-        return await self._changed(kind, request, lambda: operations.create(made))
+        return await self._changed(kind, request, lambda: operations.create_once(made, request.subject.intent))
 
     async def update(self, request: Any) -> Any:
         """Change a resource, likewise."""

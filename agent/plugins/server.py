@@ -30,6 +30,7 @@ from holdfast.agent.plugins.messages import (
     READY,
     SECRET,
     SECRET_VARIABLE,
+    START,
     Method,
     message,
 )
@@ -39,6 +40,11 @@ from holdfast.resources.errors import HoldfastError
 
 GRACE = 2.0
 """Seconds that calls have to end when the process is to end: less than the process has (`process.GRACE`)."""
+
+
+DENIED = ("Configure", "Cancel")
+"""Methods that only the agent that has started the plugin may call."""
+DENIAL = "the plugin has its configuration from where it was started, and Cancel would end the calls of other agents"
 
 
 def started_by_agent() -> bool:
@@ -107,11 +113,13 @@ class Handlers(grpc.GenericRpcHandler):
         package, _, name = details.method.strip("/").rpartition("/")
         if package != f"{PACKAGE}.Provider" or name not in METHODS:
             return None
-        given = next((value for key, value in details.invocation_metadata if key == SECRET), "")
-        if self._secret and not hmac.compare_digest(str(given).encode(), self._secret):
+        given = {key: str(value) for key, value in details.invocation_metadata if key in (SECRET, START)}
+        if self._secret and not hmac.compare_digest(given.get(SECRET, "").encode(), self._secret):
             return grpc.unary_unary_rpc_method_handler(_refuse)
-        if not self._secret and name == "Configure":
-            return grpc.unary_unary_rpc_method_handler(_configured)
+        if given.get(START, self._servicer.start) != self._servicer.start:
+            return grpc.unary_unary_rpc_method_handler(_started_anew)
+        if not self._secret and name in DENIED:
+            return grpc.unary_unary_rpc_method_handler(_denied)
         method = METHODS[name]
         read = message[method.request].FromString
         if method.streams:
@@ -126,7 +134,7 @@ class Handlers(grpc.GenericRpcHandler):
 
     async def _watch(self, request: Any, context: Any) -> AsyncIterator[Any]:
         try:
-            async for event in self._servicer.watch(list(request.tokens), request.revision):
+            async for event in self._servicer.watch(list(request.tokens), request.revision, noop=request.noop):
                 yield event
         except Exception as error:  # noqa: BLE001 - the code of an author may raise anything
             log_failure("Watch", error)
@@ -142,8 +150,12 @@ async def _refuse(_: Any, context: Any) -> None:
     await context.abort(grpc.StatusCode.UNAUTHENTICATED, "the call does not carry the secret of this start")
 
 
-async def _configured(_: Any, context: Any) -> None:
-    await context.abort(grpc.StatusCode.PERMISSION_DENIED, "the plugin has its configuration from where it was started")
+async def _started_anew(_: Any, context: Any) -> None:
+    await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the plugin was started anew: shake hands again")
+
+
+async def _denied(_: Any, context: Any) -> None:
+    await context.abort(grpc.StatusCode.PERMISSION_DENIED, DENIAL)
 
 
 class JsonLines(logging.Formatter):

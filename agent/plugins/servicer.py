@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from holdfast.agent.plugins.messages import METHODS, NEWEST, OLDEST, message
 from holdfast.agent.plugins.payloads import InvalidPayload, Payloads
 from holdfast.agent.plugins.resource_calls import ResourceCalls, encoded
 from holdfast.agent.plugins.schema import Schema
-from holdfast.agent.plugins.stub import Configure, Function, Operations
+from holdfast.agent.plugins.stub import Configure, Function, Operations, Unwatched
 from holdfast.resources.errors import DeclarationError, Permanent
 from holdfast.resources.secrets import Redactor
 
@@ -36,6 +37,8 @@ class Servicer:
         configure: Configure | None = None,
     ) -> None:
         self.text = text
+        self.start = secrets.token_hex(16)
+        """Tells this start of the provider from others."""
         self.schema = Schema.read(text)
         given = list(operations)
         self.operations = {each.token: each for each in given if isinstance(each, Operations)}
@@ -113,6 +116,7 @@ class Servicer:
             package=package.name,
             version=package.version,
             schema_digest=self.schema.digest,
+            start=self.start,
         )
 
     async def _get_schema(self, _: Any) -> Any:
@@ -137,8 +141,13 @@ class Servicer:
             task.cancel()
         return message["CancelResponse"]()
 
-    async def watch(self, tokens: Sequence[str], revision: str) -> AsyncIterator[Any]:
-        """Yield the events of these resources; the first says that all of them are watched.
+    def _watched(self, token: str) -> Operations[Any]:
+        if token not in self.operations:
+            raise Permanent(f"there is no resource {token} in version {self.schema.package.version}")
+        return self.operations[token]
+
+    async def watch(self, tokens: Sequence[str], revision: str, *, noop: bool = False) -> AsyncIterator[Any]:
+        """Yield the events of these resources; one says that all of them are watched.
 
         Raises what the author's code raises.
         """
@@ -146,13 +155,17 @@ class Servicer:
         unarmed = set(tokens)
 
         async def follow(token: str) -> None:
-            async for id_, at in self.operations[token].watch(revision):
+            async for item in self._watched(token).watch(revision, noop):
+                if isinstance(item, Unwatched):
+                    why = self.masked(item.why) or "the provider does not say why"
+                    await events.put(message["WatchEvent"](token=token, id=item.id, unwatched=why))
+                elif token not in unarmed:
+                    id_, at = item
+                    await events.put(message["WatchEvent"](token=token, id=id_, revision=at, relist=not id_))
                 if token in unarmed:
                     unarmed.discard(token)
                     if not unarmed:
                         await events.put(message["WatchEvent"](armed=True))
-                else:
-                    await events.put(message["WatchEvent"](token=token, id=id_, revision=at, relist=not id_))
 
         followers = [asyncio.ensure_future(follow(token)) for token in tokens]
         waiting = None

@@ -28,6 +28,8 @@ class Key:
     """Identifier that `create` has returned; empty if it is not known."""
     trace: str = ""
     """Identifier of the run, for the log."""
+    intent: str = ""
+    """Token of a creation whose end the agent does not know: see `create_once`; empty if there was none."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,18 @@ class Partial(HoldfastError):
     def __init__(self, message: str, found: Found[Any]) -> None:
         super().__init__(message)
         self.found = found
+
+
+@dataclass(frozen=True)
+class Unwatched:
+    """Yielded by `watch`: changes are not reported from now on, because the connection is lost for example.
+
+    It ends with the next event about the same, which says that the resource may have changed meanwhile.
+    """
+
+    why: str
+    id: str = ""
+    """The resource; empty: all of the kind."""
 
 
 class Struct:
@@ -136,6 +150,14 @@ class Operations(Generic[V]):
         """Create the resource, and return it."""
         raise NotImplementedError
 
+    async def create_once(self, inputs: V, intent: str) -> Found[V]:
+        """Create the resource as `create` does, which is the default; override this where a server knows such tokens.
+
+        `intent` is the same whenever the creation is tried again because its end is not known: the agent or the
+        provider has died meanwhile. A resource that was made with it is returned, and none is made.
+        """
+        return await self.create(inputs)
+
     async def update(self, found: Found[V], inputs: V) -> Found[V]:
         """Change the resource to these inputs, and return it."""
         raise NotImplementedError
@@ -148,11 +170,12 @@ class Operations(Generic[V]):
         """Return why `delete` would fail, without a change; by default nothing is known, so a plan cannot tell."""
         return ""
 
-    def watch(self, revision: str) -> AsyncIterator[tuple[str, str]]:
+    def watch(self, revision: str, noop: bool) -> AsyncIterator[tuple[str, str] | Unwatched]:
         """Yield once with two empty texts when armed, and then id and revision of what has changed.
 
-        An empty id says that changes may have been missed. `revision` is that of the last event that the agent has
-        received; empty at the start.
+        An empty id says that changes may have been missed, and `Unwatched` that they are not seen for some time; both
+        can also come first. `revision` is that of the last event that the agent has received; empty at the start. With
+        `noop` the agent only observes, and the watch may not change the server either.
         """
         raise NotImplementedError
 

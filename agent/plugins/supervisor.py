@@ -215,8 +215,8 @@ class Supervisor:
                 return f"it {ready.ended.result()}"
             if (self._doubtful.is_set() or not self.calls) and not await self._answers(ready):
                 await asyncio.wait([ready.ended], timeout=MOMENT)  # it may just be ending
-                ended = "and was ended" if ready.pid else "and is connected to again"
-                return f"it {ready.ended.result()}" if ready.ended.done() else f"it does not answer, {ended}"
+                why = "does not answer, and was ended" if ready.pid else "has gone or was started anew"
+                return f"it {ready.ended.result() if ready.ended.done() else why}"
             if self._doubtful.is_set():
                 self._doubtful.clear()
                 self._become("running")

@@ -13,7 +13,17 @@ from holdfast.agent.plugins.messages import message
 from holdfast.agent.plugins.payloads import InvalidPayload, Payloads
 from holdfast.agent.plugins.schema import remote_of
 from holdfast.agent.plugins.servicer import Servicer
-from holdfast.agent.plugins.stub import Configure, Conflict, Found, Function, Operations, Partial, Struct, plain
+from holdfast.agent.plugins.stub import (
+    Configure,
+    Conflict,
+    Found,
+    Function,
+    Operations,
+    Partial,
+    Struct,
+    Unwatched,
+    plain,
+)
 from holdfast.agent.plugins.values import Violation
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 
@@ -51,18 +61,22 @@ class Trial:
         values = self._payloads.inputs(self._kinds[type(inputs)], answer.inputs)
         return construct(type(inputs), values)  # type: ignore[no-any-return]
 
-    async def read(self, inputs: S, id: str = "") -> Found[S] | None:
-        """Return the resource with this identifier or these inputs; None if it does not exist."""
-        item = message["ReadItem"](subject=self._subject(type(inputs), id), inputs=self._inputs(inputs))
+    async def read(self, inputs: S, id: str = "", intent: str = "") -> Found[S] | None:
+        """Return the resource with this identifier or these inputs; None if it does not exist.
+
+        `intent`: token of a creation whose end is not known.
+        """
+        item = message["ReadItem"](subject=self._subject(type(inputs), id, intent), inputs=self._inputs(inputs))
         answer = await self._call("Read", message["ReadRequest"](items=[item]))
         result = _succeeded(answer.results[0])
         if not result.exists:
             return None
         return replace(self._found(type(inputs), result), differs=tuple(result.differs))
 
-    async def create(self, inputs: S) -> Found[S]:
-        """Check inputs, and create a resource."""
+    async def create(self, inputs: S, intent: str = "") -> Found[S]:
+        """Check inputs, and create a resource. `intent`: token of this creation, the same whenever it is repeated."""
         request = self._request("Create", await self.check(inputs))
+        request.subject.intent = intent
         return await self._change("Create", type(inputs), request)
 
     async def update(self, found: Found[S], inputs: S) -> Found[S]:
@@ -77,19 +91,21 @@ class Trial:
         request = message["DeleteRequest"](subject=subject, state=state, expected_revision=found.revision)
         await self._call("Delete", request)
 
-    async def watch(self, struct: type[Struct], revision: str = "") -> AsyncGenerator[str, None]:
+    async def watch(
+        self, struct: type[Struct], revision: str = "", *, noop: bool = False
+    ) -> AsyncGenerator[str | Unwatched, None]:
         """Yield an empty text once changes are reported, and then the identifier of each resource that has changed.
 
-        An empty text again says that changes may have been missed.
+        An empty text again says that changes may have been missed, `Unwatched` that they are not reported.
         """
-        events = self._connection.watch([remote_of(self._kinds[struct]).token], revision)
+        events = self._connection.watch([remote_of(self._kinds[struct]).token], revision, noop=noop)
         async for event in events:
-            yield event.id
+            yield Unwatched(event.unwatched, event.id) if event.unwatched else event.id
 
     # -- messages ----------------------------------------------------------------------------------------------
 
-    def _subject(self, struct: type[Struct], id: str = "") -> Any:
-        return message["Subject"](token=remote_of(self._kinds[struct]).token, id=id)
+    def _subject(self, struct: type[Struct], id: str = "", intent: str = "") -> Any:
+        return message["Subject"](token=remote_of(self._kinds[struct]).token, id=id, intent=intent)
 
     def _inputs(self, inputs: Struct) -> bytes:
         return self._payloads.pack_inputs(self._kinds[type(inputs)], plain(inputs))

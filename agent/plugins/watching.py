@@ -2,8 +2,11 @@
 
 The stream is opened again when the plugin has ended, from the last revision that was received, and when a further kind
 is watched. All resources of a kind count as changed then, unless each event of the kind had a revision: the provider
-may not remember the others. A short outage is not told to the resources; a longer one ends their watches, so that the
-agent shows what is not watched.
+may not remember the others.
+
+Changes are not reported while there is no stream, and while the provider says so, because it has lost its server for
+example. A short outage is not told to the resources. A longer one makes them count as not watched, until the stream is
+there again or the provider reports something about them.
 """
 
 from __future__ import annotations
@@ -11,14 +14,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any
 
+from holdfast.agent.loggers import LazyLogger
+from holdfast.resources.context import Watch
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
+from holdfast.resources.watch_items import Unwatched
 
-OUTAGE = 10.0
-"""Seconds after which watches end if there is no stream."""
-PAUSE = 0.5
-"""Least seconds between two streams that fail."""
+log = LazyLogger("holdfast.plugins")
+
+OUTAGE = 5.0
+"""Seconds after which resources whose changes are not reported count as not watched."""
+PAUSE, LONGEST = 0.5, 10.0
+"""Seconds between the beginnings of two streams that fail: at first, and at most."""
+TEXT = 500
+"""Most characters of the reason."""
+EVERYTHING = ("", "")
+"""Key of a loss of the whole stream."""
 
 
 class WatchedKey:
@@ -28,20 +41,38 @@ class WatchedKey:
         self.token = token
         self.identifier = identifier
         self.armed = False
-        self.error: HoldfastError | None = None
+        self.why = ""
+        """Why its changes are not reported; empty if they are."""
         self.news = asyncio.Event()
 
-    def tell(self, error: HoldfastError | None = None) -> None:
-        """Note that the resource may have changed, or that its watch ends."""
-        self.error = error
+    def tell(self, why: str = "") -> None:
+        """Note that the resource may have changed or, with a reason, that its changes are not reported."""
+        self.why = why
         self.news.set()
 
 
-class EventStream:
-    """The watches of one plugin. `open_` opens a stream; it raises as calls do."""
+@dataclass
+class Loss:
+    """Changes of one resource, of a kind or of all are not reported."""
 
-    def __init__(self, open_: Callable[[Collection[str], str], AsyncIterator[Any]]) -> None:
-        self._open = open_
+    why: str
+    timer: asyncio.TimerHandle
+    """Ends the time for which this is not told to the resources."""
+    told: bool = False
+
+
+class EventStream:
+    """The watches of one plugin. `open_` opens a stream; it raises as calls do.
+
+    `report` is called with the reason when changes are no longer reported, and with an empty text when all are again.
+    """
+
+    def __init__(
+        self,
+        open_: Callable[[Collection[str], str], AsyncIterator[Any]],
+        report: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._open, self._report = open_, report
         self._watched: set[WatchedKey] = set()
         self._revision = ""
         self._resumes: dict[str, bool] = {}
@@ -52,59 +83,75 @@ class EventStream:
         self._tokens: frozenset[str] = frozenset()
         """Kinds of the stream."""
         self._armed = False
-        self._lost = 0.0
-        """Loop time at which the stream was lost; 0: it is there, or was never."""
+        self._losses: dict[tuple[str, str], Loss] = {}
+        """(token, identifier) -> why changes are not reported; an empty text stands for all."""
+        self._reported = ""
 
-    async def watch(self, token: str, identifier: Callable[[], str]) -> AsyncIterator[None]:
-        """Yield None once armed, and again when the resource may have changed. Raises what ended the watch."""
+    async def watch(self, token: str, identifier: Callable[[], str]) -> Watch:
+        """Yield None once armed, and again when the resource may have changed.
+
+        Yields `Unwatched` when changes are not reported for some time, and None when they are again.
+        """
         mine = WatchedKey(token, identifier)
         self._watched.add(mine)
         try:
-            if self._armed and token in self._tokens:
-                mine.armed = True
-                mine.tell()
-            else:
-                self._more.set()
-            if self._task is None:
-                self._task = asyncio.create_task(self._run())
-                self._task.add_done_callback(self._over)
+            self._begin(mine)
             while True:
                 await mine.news.wait()
                 mine.news.clear()
-                if mine.error is not None:
-                    raise type(mine.error)(str(mine.error))
-                yield None
+                yield Unwatched(mine.why) if mine.why else None
         finally:
             self._watched.discard(mine)
             if not self._watched and self._task is not None:
                 self._task.cancel()
 
+    def _begin(self, new: WatchedKey) -> None:
+        """Watch a further resource."""
+        if new.token not in self._tokens:
+            self._more.set()
+        elif self._armed:
+            new.armed = True
+        if why := self._why(new):
+            new.tell(why)
+        elif new.armed:
+            new.tell()
+        if self._task is None:
+            self._start()
+
     def renew(self) -> None:
         """Open the stream anew, without a revision, because other settings may name another server."""
         self._revision, self._resumes, self._armed = "", {}, False
         if self._task is not None:
+            self._lose(EVERYTHING, "the watch begins anew, because of other settings")
             self._task.cancel()  # `_over` starts another one
+
+    # -- the stream --------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="events of a plugin")
+        self._task.add_done_callback(self._over)
 
     async def _run(self) -> None:
         """Keep a stream open as long as there are watches."""
-        loop = asyncio.get_running_loop()
-        self._lost = loop.time()
+        loop, failures = asyncio.get_running_loop(), 0
         while self._watched:
             self._more.clear()
             self._tokens = frozenset(each.token for each in self._watched)
             began = loop.time()
             try:
                 await self._follow()
-            except HoldfastError as error:
+            except Exception as error:
+                failures = 1 if self._armed else failures + 1
                 self._armed = False
-                self._lost = self._lost or loop.time()
-                if isinstance(error, Permanent) or loop.time() - self._lost > OUTAGE:
-                    self._end(error)
-                    return
-                await asyncio.sleep(max(0.0, PAUSE - (loop.time() - began)))
+                if not isinstance(error, HoldfastError):
+                    log.exception("the events of a plugin cannot be followed")
+                self._lose(EVERYTHING, _told(error), at_once=isinstance(error, Permanent))
+                await asyncio.sleep(max(0.0, _pause(error, failures) - (loop.time() - began)))
 
     async def _follow(self) -> None:
         """Follow one stream until another kind is to be watched. Raises what ends it."""
+        for key in self._losses.keys() - {EVERYTHING}:
+            self._regain(key)  # the provider says it again
         async with aclosing(self._open(sorted(self._tokens), self._revision)) as stream:  # type: ignore[type-var]
             more = asyncio.ensure_future(self._more.wait())
             event: asyncio.Future[Any] | None = None
@@ -125,46 +172,105 @@ class EventStream:
                     each.cancel()
                 await asyncio.gather(*filter(None, (event, more)), return_exceptions=True)
 
+    def _over(self, _: asyncio.Task[None]) -> None:
+        self._task, self._armed, self._tokens = None, False, frozenset()
+        if self._watched:  # it was cancelled by `renew`, or one came at the last moment
+            self._start()
+            return
+        for key in list(self._losses):
+            self._regain(key)
+        self._tell_report()
+
+    # -- events ------------------------------------------------------------------------------------------------
+
     def _handle(self, event: Any) -> None:
         if event.armed:
             self._arm()
-            return
-        self._revision = event.revision or self._revision
-        self._resumes[event.token] = self._resumes.get(event.token, True) and bool(event.revision)
-        if event.relist or not event.id:
-            self._tell(lambda each: not event.token or each.token == event.token)
+        elif event.unwatched:
+            self._lose((event.token, event.id), event.unwatched)
         else:
-            self._tell_of(event.token, event.id)
+            self._revision = event.revision or self._revision
+            self._resumes[event.token] = self._resumes.get(event.token, True) and bool(event.revision)
+            self._tell(event.token, "" if event.relist else event.id)
 
     def _arm(self) -> None:
         """Tell new watches that they are armed, and all if changes may have been missed."""
-        self._armed, self._lost = True, 0.0
+        self._armed = True
+        self._regain(EVERYTHING)
         for each in self._watched:
-            if each.token in self._tokens and not (each.armed and self._resumes.get(each.token)):
+            if each.token in self._tokens and (each.why or not (each.armed and self._resumes.get(each.token))):
                 each.armed = True
-                each.tell()
+                each.tell(self._why(each))
+        self._tell_report()
 
-    def _tell_of(self, token: str, id_: str) -> None:
-        """Tell the watch of a resource; of one that none has, those whose resource has no identifier yet."""
-        known = [(each, each.identifier()) for each in self._watched if each.token == token]
+    def _tell(self, token: str, id_: str) -> None:
+        """Tell the watches of one resource, or of all of a kind; their changes are reported.
+
+        An identifier that no resource has may be that of one that does not exist yet as far as the agent knows.
+        """
+        for key in [each for each in self._losses if token in ("", each[0]) and id_ in ("", each[1])]:
+            self._regain(key)
+        armed = [each for each in self._watched if each.armed and token in ("", each.token)]
+        known = [(each, each.identifier() if id_ else "") for each in armed]
         wanted = id_ if any(mine == id_ for _, mine in known) else ""
         for each, mine in known:
             if mine == wanted:
-                each.tell()
+                each.tell(self._why(each))
+        self._tell_report()
 
-    def _tell(self, wanted: Callable[[WatchedKey], bool]) -> None:
+    # -- changes that are not reported -------------------------------------------------------------------------
+
+    def _why(self, watched: WatchedKey) -> str:
+        """Return why changes of a resource are not reported, if they have not been for some time."""
+        for key in (EVERYTHING, (watched.token, ""), (watched.token, watched.identifier())):
+            loss = self._losses.get(key)
+            if loss is not None and loss.told:
+                return loss.why
+        return ""
+
+    def _lose(self, key: tuple[str, str], why: str, *, at_once: bool = False) -> None:
+        """Note that changes are not reported, and tell that later or `at_once`."""
+        loss = self._losses.get(key)
+        if loss is None:
+            token, id_ = key
+            if not any(token in ("", each.token) and id_ in ("", each.identifier()) for each in self._watched):
+                return  # it concerns nothing
+            timer = asyncio.get_running_loop().call_later(OUTAGE, self._show, key)
+            loss = self._losses[key] = Loss(why, timer)
+        loss.why = why[:TEXT]
+        if at_once:
+            self._show(key)
+
+    def _show(self, key: tuple[str, str]) -> None:
+        """Tell the watches that changes are not reported."""
+        loss = self._losses[key]
+        loss.timer.cancel()
+        loss.told = True
         for each in self._watched:
-            if wanted(each):
-                each.tell()
+            if (why := self._why(each)) and why != each.why:
+                each.tell(why)
+        self._tell_report()
 
-    def _end(self, error: HoldfastError) -> None:
-        for each in self._watched:
-            each.tell(error)
+    def _regain(self, key: tuple[str, str]) -> None:
+        if (loss := self._losses.pop(key, None)) is not None:
+            loss.timer.cancel()
 
-    def _over(self, task: asyncio.Task[None]) -> None:
-        self._task, self._armed, self._tokens = None, False, frozenset()
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._end(Temporary(f"the watch has failed: {type(error).__name__}: {error}"))
-        if self._watched and not all(each.error for each in self._watched):  # one came at the last moment
-            self._task = asyncio.create_task(self._run())
-            self._task.add_done_callback(self._over)
+    def _tell_report(self) -> None:
+        why = next((each.why for each in self._losses.values() if each.told), "")
+        if why != self._reported:
+            self._reported = why
+            self._report(why)
+
+
+def _told(error: Exception) -> str:
+    """Return what to say about the end of a stream."""
+    if isinstance(error, HoldfastError):
+        return str(error)
+    return f"the watch has failed: {type(error).__name__}: {error}"
+
+
+def _pause(error: Exception, failures: int) -> float:
+    """Return the least seconds from the beginning of a stream that has failed to that of the next one."""
+    if isinstance(error, Temporary) and error.delay is not None:
+        return error.delay
+    return float(min(LONGEST, PAUSE * 2 ** min(failures - 1, 16)))

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.agent.engine.model.events import Event, Notice, PassStarted, Ran
+from holdfast.agent.engine.model.events import Event, Interrupted, Notice, PassStarted, Ran
 from holdfast.agent.health import Health
 from holdfast.agent.paths import RECORDS
 
@@ -66,7 +66,7 @@ class RunRecords:
             self._recorder.tell(event)
         elif isinstance(event, PassStarted):
             self._pass = event
-        elif isinstance(event, Ran) and event.outcome.news:
+        elif isinstance(event, Ran | Interrupted) and event.outcome.news:
             self._recorder = self._begun()
             if self._pass is not None:
                 self._recorder.tell(self._pass)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from holdfast.agent.engine.model.events import Event, Outcome, PassEnded, PassRecord, PassStarted, Ran
+from holdfast.agent.engine.model.events import Event, Interrupted, Outcome, PassEnded, PassRecord, PassStarted, Ran
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.northbound.drivers.base import Driver, Put, TableRow
@@ -89,6 +89,8 @@ class Recorder:
         match event:
             case Ran(_, outcome):
                 self._ran(outcome)
+            case Interrupted(outcome):
+                self._change(self._entry(self._named(outcome), "interrupted", None, self._operator))
             case PassStarted():
                 self._pass, self._news = self._ids.new(time.time()), False
             case PassEnded(record):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.northbound.api import NbApi
@@ -27,8 +27,16 @@ PAGE = 1000
 """Records that are read at once."""
 
 
-class RememberedResource(Model, table="remote_resources"):
+def _several_replaced(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record of schema 1, which had one identifier, as one of schema 2."""
+    replaced = record.get("replaced", "")
+    return {**record, "replaced": [replaced] if replaced else []}
+
+
+class RememberedResource(Model, table="remote_resources", schema=2):
     """A remote resource. The ID is its token, a space and the name of its declaration."""
+
+    upgrades: ClassVar[Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {1: _several_replaced}
 
     token: str
     """Kind: `package:module:Name`."""
@@ -42,15 +50,17 @@ class RememberedResource(Model, table="remote_resources"):
     revision: Annotated[str, Private()] = ""
     unfinished: bool = False
     """Its creation has failed half-way."""
-    replaced: Annotated[str, Private()] = ""
-    """Identifier of the resource that it has replaced and that is still to be deleted."""
+    replaced: Annotated[tuple[str, ...], Private()] = ()
+    """Identifiers of the resources that it has replaced and that are still to be deleted, the oldest first."""
     hidden: Annotated[str, Private()] = ""
     """Salted hash of the write-only arguments that were sent last."""
+    intent: Annotated[str, Private()] = ""
+    """Token of a creation that was begun and whose end is not known."""
 
     def remembered(self) -> RemoteRecord:
         """Return the record as kinds use it."""
         state = self.state.encode(errors="surrogatepass")
-        same = (self.version, self.revision, self.unfinished, self.replaced, self.hidden)
+        same = (self.version, self.revision, self.unfinished, tuple(self.replaced), self.hidden, self.intent)
         return RemoteRecord(self.identifier, state, *same)
 
 
@@ -194,6 +204,7 @@ def _row(token: str, name: str, record: RemoteRecord) -> RememberedResource:
         unfinished=record.unfinished,
         replaced=record.replaced,
         hidden=record.hidden,
+        intent=record.intent,
     )
 
 

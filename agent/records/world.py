@@ -49,7 +49,7 @@ class StoredWorld:
         _demand_text(value, key)
         await self._write(lambda records: records.set_string(key, value))
 
-    def watch_string(self, key: str) -> Watch:
+    def watch_string(self, key: str) -> AsyncIterator[None]:
         """Watch the string of this key: one item once armed, then one for each change."""
         return self._changes(lambda records: records.watch_string(key))
 
@@ -63,7 +63,7 @@ class StoredWorld:
         _demand_text(value, host, namespace)
         await self._write(lambda records: records.set_host(namespace, host, value))
 
-    def watch_hosts(self, namespace: str) -> Watch:
+    def watch_hosts(self, namespace: str) -> AsyncIterator[None]:
         """Watch the hosts' values in this namespace: one item once armed, then one for each change."""
         return self._changes(lambda records: records.watch_hosts(namespace))
 

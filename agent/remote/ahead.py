@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -21,8 +21,9 @@ from holdfast.agent.engine.model.events import Event, Ran
 from holdfast.agent.plugins.values import has_unknown
 from holdfast.agent.remote.calls import RemoteCalls
 from holdfast.agent.remote.resource import RemoteResource
+from holdfast.resources.context import Watch
 from holdfast.resources.errors import HoldfastError
-from holdfast.resources.plugin import Plugin, RemoteRecord
+from holdfast.resources.plugin import CheckedInputs, Plugin, RemoteRecord
 from holdfast.states.data import Call
 
 MOST = 200
@@ -97,7 +98,11 @@ class AheadPlugin:
         """Resources that the next request reads; 0: a request has failed, so each resource is read alone."""
         self._changes = 0
         """How often all results were forgotten."""
-        self.checked = plugin.checked
+
+    @property
+    def checked(self) -> CheckedInputs:
+        """What the plugin has accepted: see the protocol."""
+        return self._plugin.checked
 
     def forget(self) -> None:
         """Forget all results, also those that are being read."""
@@ -154,9 +159,13 @@ class AheadPlugin:
             if not isinstance(answer, BaseException) and not answer.failure.code:
                 self._results[item.subject.trace] = EarlyAnswer(item, answer, until)
 
-    def watch(self, token: str, identifier: Callable[[], str]) -> AsyncIterator[None]:
+    def watch(self, token: str, identifier: Callable[[], str]) -> Watch:
         """Watch a resource: see the protocol."""
         return self._plugin.watch(token, identifier)
+
+    async def poll(self, seconds: float) -> bool:
+        """Wait for the time of a poll: see the protocol."""
+        return await self._plugin.poll(seconds)
 
     async def remembered(self, token: str, name: str) -> RemoteRecord | None:
         """Return what is remembered about a resource: see the protocol."""

@@ -27,6 +27,10 @@ class Conflicting(Temporary):
     """The resource has changed since it was read."""
 
 
+class NotBegun(Permanent):
+    """The provider says that it cannot do what was asked; it has not begun."""
+
+
 class Present(NamedTuple):
     """A resource that exists, as it was read or changed."""
 
@@ -46,17 +50,20 @@ class HalfMade(HoldfastError):
 
 
 class RemoteCalls:
-    """RemoteCalls a plugin about one resource. `inputs` are its arguments; secrets among them appear in no error."""
+    """Calls a plugin about one resource. `inputs` are its arguments; secrets among them appear in no error."""
 
     def __init__(self, kind: RemoteKind, plugin: Plugin, identity: str, inputs: Mapping[str, Any]) -> None:
         self.kind, self.plugin, self.identity = kind, plugin, identity
         self.inputs = inputs
+        self.intent = ""
+        """Token of the creation of the resource, as long as its end is not known."""
         self.cancelled: asyncio.CancelledError | None = None
         """The cancellation of the run that came while a change was made; to be raised once that is remembered."""
 
     def _subject(self, id_: str = "", version: int | None = None) -> Any:
         version = self.kind.remote.version if version is None else version
-        return message["Subject"](token=self.kind.token, id=id_, version=version, trace=self.identity)
+        intent = "" if id_ else self.intent
+        return message["Subject"](token=self.kind.token, id=id_, version=version, trace=self.identity, intent=intent)
 
     def packed(self) -> bytes:
         """Return the inputs as on the wire."""
@@ -182,10 +189,10 @@ class RemoteCalls:
             case "cancelled":
                 return Temporary(f"the provider of {self.kind.package} was told to end")
             case "unsupported":
-                return Permanent(f"the provider of {self.kind.package} does not support {method} of {self.kind.token}")
+                return NotBegun(f"the provider of {self.kind.package} does not support {method} of {self.kind.token}")
             case "fault":
                 return self.defect(method, said)
-        return Permanent(said)
+        return NotBegun(said)
 
     def defect(self, method: str, said: str) -> Permanent:
         """Return the error for an answer that no provider may give."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, Self
@@ -20,6 +19,7 @@ from holdfast.resources.effects import EffectVerb
 from holdfast.resources.idl import UNSET
 from holdfast.resources.meta import Receive
 from holdfast.resources.traits import Declaration, Referring, Reversible, Sendable
+from holdfast.resources.watch_items import MISSED
 
 
 def attribute(argument: str) -> str:
@@ -112,19 +112,18 @@ class RemoteResource(Resource, Referring, Reversible, Sendable):
         """Report events of the plugin; a kind without events is checked at the interval that its schema says."""
         kind, plugin, key = self.remote, ctx.plugin(self.remote.package), self.remote.key(ctx.identity)
         if kind.remote.poll:
-            yield
+            yield None
             while True:
-                await asyncio.sleep(kind.remote.poll)
-                yield
+                yield MISSED if await plugin.poll(kind.remote.poll) else None
         if key not in kind.ids and (record := await plugin.remembered(kind.token, key)):
             kind.ids[key] = record.id
-        async for _ in plugin.watch(kind.token, lambda: kind.ids.get(key, "")):
-            yield
+        async for item in plugin.watch(kind.token, lambda: kind.ids.get(key, "")):
+            yield item
 
     async def inverse(self, ctx: Context) -> Declaration | None:
         """Return the present state as a declaration; None if that needs a value that is never returned."""
         run = RemoteRun(self.remote, self.name, self.ensure, self.given(), ctx, apply=False)
-        found = await run.read(await run.remembered())
+        found = await run.read(await run.record.load())
         values = self.given() if found is None else found.state
         known = without_secrets({name: value for name, value in values.items() if name in self.remote.inputs})
         if any(each.required and each.name not in known for each in self.remote.inputs.values()):

@@ -16,6 +16,7 @@ from holdfast.agent.plugins.values import has_unknown
 from holdfast.agent.remote.calls import Conflicting, HalfMade, Present, RemoteCalls
 from holdfast.agent.remote.kind import IDENTIFIER, RemoteKind, without_secrets
 from holdfast.agent.remote.proof import proof, proves
+from holdfast.agent.remote.record import ResourceRecord
 from holdfast.agent.remote.told import Told
 from holdfast.resources.context import Context
 from holdfast.resources.effects import Effect, further
@@ -50,10 +51,7 @@ class RemoteRun:
         self.told = Told(kind, given)
         self.calls = RemoteCalls(kind, self.plugin, ctx.identity, {**kind.defaults, **given})
         self.key = kind.key(ctx.identity)
-        self._former = ""
-        """Identifier of the resource that this one has replaced, and that may still exist."""
-        self._stored: RemoteRecord | None = None
-        """What is remembered, as it was stored."""
+        self.record = ResourceRecord(self.calls, self.key)
         self._seen: Present | None = None
         """The resource before any change."""
 
@@ -74,10 +72,9 @@ class RemoteRun:
         self.ctx.report.deletes_later = False
         if self.kind.from_environment and self.ensure == "present":
             await self.calls.check()
-        record = await self.remembered()
-        self._former = record.replaced if record and record.replaced != record.id else ""
+        record = await self.record.load()
         seen = await self.read(record)
-        if record and self._former and self.ensure == "present" and (seen is None or self._replaces(seen)):
+        if record and self.record.former and self.ensure == "present" and (seen is None or self._replaces(seen)):
             record, seen = await self._returned(record, seen)
         self._seen = seen
         if self.ensure == "absent":
@@ -90,17 +87,12 @@ class RemoteRun:
 
     # -- what is, and what is remembered -----------------------------------------------------------------------------
 
-    async def remembered(self) -> RemoteRecord | None:
-        """Return what is remembered about the resource, in the form of the present version."""
-        record = self._stored = await self.plugin.remembered(self.kind.token, self.key)
-        if record is not None and record.version != self.kind.remote.version:
-            record = await self.calls.upgraded(record)
-        return record
-
     async def read(self, record: RemoteRecord | None) -> Present | None:
         """Return the resource as it is; None if it does not exist."""
         seen = await self.calls.read(record.id if record else "")
         self.kind.ids[self.key] = seen.id if seen else ""
+        if seen and record and record.id != seen.id:
+            self.calls.intent = ""  # what was begun has made this resource
         return seen
 
     async def _returned(self, record: RemoteRecord, new: Present | None) -> tuple[RemoteRecord, Present | None]:
@@ -108,54 +100,37 @@ class RemoteRun:
 
         Otherwise the resource that the state declares would be deleted, and a new one made.
         """
-        former = await self.calls.read(self._former)
-        if former is None or former.id != self._former or self._replaces(former):
-            return record, new
-        self._former = record.id
-        record = self._record(former)
-        self.kind.ids[self.key] = former.id
-        if self.apply:
-            await self._keep(record)
-            self._stored = record
-        return record, former
+        for id_ in reversed(self.record.former):
+            former = await self._left(id_)
+            if former is not None and not self._replaces(former):
+                self.record.former = tuple(each for each in (*self.record.former, record.id) if each not in ("", id_))
+                record = self.record.of(former)
+                self.kind.ids[self.key] = id_
+                if self.apply:
+                    await self.record.keep(record)
+                return record, former
+        return record, new
+
+    async def _left(self, id_: str) -> Present | None:
+        """Return a resource that was replaced; None if it is gone, also if the provider finds the new one then."""
+        found = await self.calls.read(id_)
+        return found if found is not None and found.id == id_ else None
 
     def _replaces(self, seen: Present) -> bool:
         return any(each.replaces for each in self._differences(seen))
 
-    def _record(self, seen: Present, **more: Any) -> RemoteRecord:
-        """Return what is remembered about a resource."""
-        state = self.kind.payloads.pack_state(self.kind.model, without_secrets(seen.state)) if seen.state else b""
-        former = "" if self._former == seen.id else self._former
-        return RemoteRecord(seen.id, state, self.kind.remote.version, seen.revision, replaced=former, **more)
-
-    async def _remember(self, seen: Present, **more: Any) -> None:
-        """Remember a resource. It is durable on return."""
-        self.kind.ids[self.key] = seen.id
-        await self._keep(self._record(seen, **more))
-
-    async def _keep(self, record: RemoteRecord | None) -> None:
-        """Write down what a change has led to, and then end the run if it was cancelled meanwhile."""
-        await self.plugin.remember(self.kind.token, self.key, record)
-        if self.calls.cancelled:
-            raise self.calls.cancelled
-
-    async def _forget(self) -> None:
-        self.kind.ids[self.key] = ""
-        await self._keep(None)
-
     async def _clear(self, users: Sequence[str] = ()) -> bool:
-        """Delete what a replacement has left, unless others still use it; return whether it existed and was deleted."""
-        if not self._former:
-            return False
-        left = await self.calls.read(self._former)
-        there = left is not None and left.id == self._former  # else the provider may have found the new one
-        if there and users and self.apply:
-            self._leave(f"the former {self.word} {self._former}", users)
-            return False
-        if left is not None and there:
-            await self._delete_former(left)
-        await self._forget_former()
-        return there
+        """Delete what replacements have left, unless others still use it; return whether something was deleted."""
+        deleted = False
+        for id_ in self.record.former:
+            if (left := await self._left(id_)) is not None:
+                if users and self.apply:
+                    self._leave(f"the former {self.word} {id_}", users)
+                    return deleted
+                await self._delete_former(left)
+                deleted = True
+            await self.record.forget_former(id_, apply=self.apply)
+        return deleted
 
     async def _delete_former(self, left: Present) -> None:
         """Delete what a replacement has left. If that fails, this resource is usable nevertheless."""
@@ -171,13 +146,9 @@ class RemoteRun:
             effect = Effect(("remove",), self.what, former)
         else:
             effect = effect._replace(detail=effect.detail + further("remove", former, applied=self.apply))
-        self._did(effect, {IDENTIFIER: {"old": left.id, "new": None}}, self.ctx.report.before)
-
-    async def _forget_former(self) -> None:
-        """Note that nothing is left of a replacement."""
-        self._former = ""
-        if self.apply and (record := await self.plugin.remembered(self.kind.token, self.key)):
-            await self._keep(record._replace(replaced=""))
+        known = self.ctx.report.changes.get(IDENTIFIER, {}).get("old")
+        change = {IDENTIFIER: {"old": f"{known}, {left.id}" if known else left.id, "new": None}}
+        self._did(effect, change, self.ctx.report.before)
 
     async def _delete(self, seen: Present, failure: str) -> None:
         """Delete a resource, or ask whether that would be refused; `failure` begins the message of an error."""
@@ -200,8 +171,8 @@ class RemoteRun:
 
     async def _absent(self, record: RemoteRecord | None, seen: Present | None) -> bool:
         if seen is None:
-            if record and self.apply and not self._former:
-                await self._forget()
+            if record and self.apply and not self.record.former:
+                await self.record.forget()
             return self._right(f"{self.what} is absent")
         users = self.ctx.assignment.users().left
         self._send_identifier(seen)
@@ -215,7 +186,7 @@ class RemoteRun:
         self.ctx.report.deletes_later = False
         self._removed(seen)
         if self.apply:
-            await self._forget()
+            await self.record.forget()
         return False
 
     async def _present(self, record: RemoteRecord | None, seen: Present | None) -> bool:
@@ -248,8 +219,9 @@ class RemoteRun:
         """Remember what was read, if that is new, and send what others receive."""
         if self.apply:
             state = self.kind.payloads.pack_state(self.kind.model, without_secrets(seen.state))
-            if self._stored is None or self._stored[:3] != (seen.id, state, self.kind.remote.version):
-                await self._remember(seen, hidden=record.hidden if record else "")
+            stored = self.record.stored
+            if stored is None or stored.intent or stored[:3] != (seen.id, state, self.kind.remote.version):
+                await self.record.remember(seen, hidden=record.hidden if record else "")
         self._send(seen)
         return self._right(f"{self.what} is as declared")
 
@@ -259,8 +231,16 @@ class RemoteRun:
         def created(made: Present) -> dict[str, Any]:
             return self.told.created({**made.state, **self.calls.inputs})
 
-        await self._change(self.calls.create, Effect(("create",), self.what), created, {})
+        await self._change(self._creation(), Effect(("create",), self.what), created, {})
         return False
+
+    def _creation(self, former: Present | None = None) -> Callable[..., Awaitable[Present | None]]:
+        """Return what creates the resource, perhaps in place of a former one."""
+
+        async def create(*, dry_run: bool) -> Present | None:
+            return await (self.calls.create(dry_run=True) if dry_run else self.record.create(former))
+
+        return create
 
     async def _update(self, seen: Present, found: Sequence[Difference]) -> bool:
         names = ", ".join(each.path for each in found)
@@ -276,7 +256,6 @@ class RemoteRun:
         return False
 
     async def _replace(self, seen: Present, found: Sequence[Difference], *, delete_first: bool) -> bool:
-        await self._clear()  # only one former resource is remembered
         because = f"because of another {', '.join(each.path for each in found if each.replaces)}"
         effect = Effect(("replace",), self.what, detail=f", {because}")
         changes, before = self.told.changed(seen.state, self.calls.inputs, found), self.told.before(seen.state, found)
@@ -288,20 +267,20 @@ class RemoteRun:
             if self.calls.cancelled:  # nothing is created in its place now
                 self._removed(seen)
             if self.apply:
-                await self._forget()
+                await self.record.forget()
             detail = further("remove", f"the former {self.word} {seen.id}", applied=self.apply)
             effect = effect._replace(detail=effect.detail + detail)
-            await self._change(self.calls.create, effect, lambda _: changes, before)
+            await self._change(self._creation(), effect, lambda _: changes, before)
             return False
-        self._former = seen.id
-        made = await self._change(self.calls.create, effect, lambda _: changes, before)
+        self.record.former = (*self.record.former, seen.id)
+        made = await self._change(self._creation(seen), effect, lambda _: changes, before)
         if made.id == seen.id:
-            self._former = ""
+            self.record.former = self.record.former[:-1]
         elif users:
             self._leave(f"the former {self.word} {seen.id}", users)
         else:
             await self._delete_former(seen)
-            await self._forget_former()
+            await self.record.forget_former(seen.id, apply=self.apply)
         return False
 
     async def _change(
@@ -322,12 +301,12 @@ class RemoteRun:
         except HalfMade as error:
             half = Present(error.id, error.state, error.revision)
             self._did(effect, changes(half), before)
-            await self._remember(half, unfinished=True)
+            await self.record.remember(half, unfinished=True)
             raise error.failure from None
         self._did(effect, changes(made or NEW), before)
         if made is None:
             return NEW
-        await self._remember(made, hidden=await proof(self.ctx, self.kind, self.calls.inputs))
+        await self.record.remember(made, hidden=await proof(self.ctx, self.kind, self.calls.inputs))
         await self._demand_done(made)
         self._send(made)
         return made

@@ -12,7 +12,7 @@ import pytest
 from engine_bench import Bench, compilation, ended, state
 from fake_machine import FakeContext, Machine, Setting
 from holdfast import Context, Permanent, Refreshable, Resource, Temporary, Watch
-from holdfast.agent.engine.model.events import Notice, Ran
+from holdfast.agent.engine.model.events import Interrupted, Notice, Ran
 from power import DurableBench
 
 
@@ -143,6 +143,16 @@ async def test_changes_of_a_run_cancelled_by_its_watch_are_delivered(bench: Benc
 
         assert bench.machine.log.count("changed conf") == 1
         assert bench.machine.log.count("refresh svc") == 1
+        assert interrupted(bench) == [("zsetting.stepwise[conf]", TOUCHED)]
+
+
+TOUCHED = "its run was interrupted; it may have changed the resource"
+
+
+def interrupted(bench: Bench) -> list[tuple[str, str]]:
+    """Return what the history has of interrupted runs."""
+    found = [each.outcome for each in bench.events if isinstance(each, Interrupted)]
+    return [(each.identity, each.comment) for each in found]
 
 
 async def test_changes_of_a_run_cancelled_by_a_swap_are_delivered(bench: Bench) -> None:
@@ -159,6 +169,19 @@ async def test_changes_of_a_run_cancelled_by_a_swap_are_delivered(bench: Bench) 
         await engine.settle()
 
         assert bench.machine.log.count("refresh svc") == 1
+        assert interrupted(bench) == [("zsetting.stepwise[conf]", TOUCHED)]
+
+
+async def test_a_run_that_is_cancelled_before_it_changes_something_is_not_in_the_history(bench: Bench) -> None:
+    """The resource is as it was."""
+    async with bench.running(state("conf")) as engine:
+        bench.machine.hold("conf")
+        bench.machine.drift("conf")
+        await bench.turns(lambda: bench.machine.log.count("check conf") == 2)
+        await engine.swap(compilation(state("other")))
+        await engine.settle()
+
+        assert interrupted(bench) == []
 
 
 async def test_changes_of_a_failed_attempt_are_delivered(bench: Bench) -> None:

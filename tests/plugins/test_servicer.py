@@ -270,6 +270,43 @@ async def test_events_follow_the_one_that_says_armed(caller):
     ]
 
 
+async def test_a_watch_says_what_it_does_not_see(caller):
+    """Perhaps from the beginning; a reason of one resource has its id."""
+    events = caller.connection.watch(["notes:note:Note"], "lost")
+    found = [await anext(events) for _ in range(3)]
+    for event in ("event - !gone", "event web !locked"):
+        await caller.invoke(owner=event)
+        found.append(await anext(events))
+    await events.aclose()
+
+    assert [(each.unwatched, each.armed, each.relist, each.id) for each in found] == [
+        ("the server is down", False, False, ""),
+        ("", True, False, ""),
+        ("", False, True, ""),
+        ("gone", False, False, ""),
+        ("locked", False, False, "web"),
+    ]
+
+
+async def test_a_watch_is_told_that_the_agent_only_observes(caller):
+    """So that it does not change the server."""
+    events = caller.connection.watch(["notes:note:Note"], "", noop=True)
+    found = [await anext(events), await anext(events)]
+    await events.aclose()
+
+    assert [each.id for each in found] == ["", "noop"]
+
+
+async def test_a_creation_gets_its_token(caller):
+    """Empty if the agent has none."""
+    subject = message["Subject"](token="notes:note:Note", intent="t1")
+    inputs = caller.payloads.pack_inputs(NOTE, WEB)
+    answer = await caller.connection.call("Create", message["CreateRequest"](subject=subject, inputs=inputs))
+
+    assert answer.id == "web"
+    assert await caller.calls() == ["intent=t1", "create"]
+
+
 async def test_a_watch_that_is_cancelled_leaves_no_task(python_caller):
     """Agents come and go, and the provider stays."""
     caller = python_caller

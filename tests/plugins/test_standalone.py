@@ -89,11 +89,36 @@ async def test_an_agent_with_a_certificate_is_served_with_the_configuration_of_t
         caller = Caller(client)
         await shake_hands(client, Schema(NOTES))
         created = await caller("Create", inputs={"name": "web", "owner": "me"})
-        with pytest.raises(Temporary, match="the plugin has its configuration from where it was started"):
-            await client.call("Configure", message["ConfigRequest"]())
+        for method, request in (("Configure", "ConfigRequest"), ("Cancel", "CancelRequest")):
+            with pytest.raises(Temporary, match="Cancel would end the calls of other agents"):
+                await client.call(method, message[request]())
         await client.close()
 
     assert (created.id, created.failure.code) == ("web", "")
+
+
+async def test_a_plugin_that_was_started_anew_refuses_calls_until_both_sides_shake_hands_again(command, certificates):
+    """It may have another schema; the connection of gRPC is made again without a word."""
+    async with serving(command) as address:
+        client = client_of(address, certificates)
+        await shake_hands(client, Schema(NOTES))
+        first = client.start
+        await client.call("Health", message["HealthRequest"]())
+    async with serving([each.replace("127.0.0.1:0", address) for each in command]):
+        async with asyncio.timeout(DEADLINE):
+            while True:
+                with pytest.raises(Temporary) as caught:
+                    await client.call("Health", message["HealthRequest"]())
+                if "cannot be reached" not in str(caught.value):
+                    break
+                await asyncio.sleep(0.01)
+        other = client_of(address, certificates)
+        await shake_hands(other, Schema(NOTES))
+        for each in (client, other):
+            await each.close()
+
+    assert str(caught.value) == "plugin notes: Health: the plugin was started anew"
+    assert "" != first != other.start
 
 
 @pytest.mark.parametrize(("ca", "own"), [("ca", "other"), ("other", "own")], ids=["agent", "plugin"])

@@ -34,6 +34,7 @@ from holdfast.agent.remote.kind import RemoteKind
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.plugin import RemoteRecord
 from holdfast.resources.secrets import MASK
+from holdfast.resources.watch_items import Unwatched
 from notes_package import HOME, NOTE, NOTES, SCHEMA
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
@@ -411,11 +412,35 @@ def watching(bench: Bench) -> None:
     provider.write_text(text.replace(old, new))
 
 
-async def test_a_watch_ends_when_the_plugin_cannot_be_used(bench):
-    """So that the agent shows what is not watched."""
+async def test_a_resource_is_not_watched_while_the_plugin_cannot_be_used(bench, monkeypatch):
+    """So that the agent shows that; when the plugin can be used, the watch is armed at once."""
+    monkeypatch.setattr(supervisor, "REST", 0.0)
     plugin = await bench.use(command=["/no/such"])
-    with pytest.raises(Permanent, match="cannot start /no/such"):
-        await anext(plugin.watch(TOKEN, lambda: "web"))
+    events = plugin.watch(TOKEN, lambda: "web")
+    async with asyncio.timeout(DEADLINE):
+        first = await anext(events)
+        polled = asyncio.ensure_future(plugin.poll(4 * DEADLINE))
+        await bench.use()
+        again = await anext(events)
+        missed = await polled
+    await events.aclose()
+
+    assert isinstance(first, Unwatched)
+    assert "cannot start /no/such" in first.why
+    assert (again, missed) == (None, True)
+
+
+async def test_an_agent_that_only_observes_says_so_to_the_plugin(bench):
+    """Also if that changes while the plugin runs."""
+    plugin = await bench.use()
+    events = plugin.watch(TOKEN, lambda: "noop")
+    async with asyncio.timeout(DEADLINE):
+        await anext(events)
+        await bench.plugins.use({"notes": bench.declared()}, noop=True)
+        told = [await anext(events), await anext(events)]
+    await events.aclose()
+
+    assert told == [None, None]  # armed again, and the event by which the provider tells that it knows
 
 
 async def test_a_plugin_that_runs_elsewhere_is_used_and_found_again(bench, tmp_path, monkeypatch):
@@ -424,6 +449,7 @@ async def test_a_plugin_that_runs_elsewhere_is_used_and_found_again(bench, tmp_p
     (tmp_path / "certificates").mkdir()
     certificates = make_certificates(tmp_path / "certificates")
     (tmp_path / "config.yaml").write_text(f"directory: {tmp_path}/notes\n")
+    (tmp_path / "config.yaml").chmod(0o600)
     async with serving(tmp_path, certificates, "127.0.0.1:0") as address:
         given = {"command": (), "address": address, "ca": certificates / "ca.pem", "cert": certificates / "own.pem"}
         given |= {"schema": bench.directory / "schema.json", "key": certificates / "own.key"}
@@ -432,9 +458,10 @@ async def test_a_plugin_that_runs_elsewhere_is_used_and_found_again(bench, tmp_p
         bench.plugins.keep({"notes"})
         plugin = bench.plugins.get("notes")
         assert (await create(plugin, "web")).id == "web"
+        plugin.checked.put(TOKEN, b"given", b"made")
     with pytest.raises(Temporary, match=ENDED):
         await create(plugin, "mail")
-    await bench.becomes(lambda: "it does not answer, and is connected to again" in bench.told)
+    await bench.becomes(lambda: "it has gone or was started anew" in bench.told)
     async with serving(tmp_path, certificates, address):
         async with asyncio.timeout(DEADLINE):
             while True:
@@ -443,6 +470,7 @@ async def test_a_plugin_that_runs_elsewhere_is_used_and_found_again(bench, tmp_p
                     break
                 await asyncio.sleep(0.1)
         assert (bench.directory / "notes/mail").exists()
+    assert plugin.checked.get(TOKEN, b"given") is None  # another start may give another answer
 
 
 async def test_a_bug_of_the_agent_leaves_no_call_waiting(bench, monkeypatch):
@@ -483,7 +511,7 @@ async def test_a_secret_of_the_configuration_appears_in_no_error_and_no_log(benc
     secret = "correct horse battery"
     module = NOTES.modules[0]
     field = dataclasses.replace(NOTE.fields[-1], name="token", write_only=False)
-    config = dataclasses.replace(module.records[1], fields=(*module.records[1].fields, field))
+    config = dataclasses.replace(module.records[1], fields=(module.records[1].fields[0], field))
     schema = to_json(
         dataclasses.replace(NOTES, modules=(dataclasses.replace(module, records=(module.records[0], config)),))
     )

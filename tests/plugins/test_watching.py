@@ -13,6 +13,7 @@ from holdfast.agent.plugins import watching
 from holdfast.agent.plugins.messages import message
 from holdfast.agent.plugins.reading import MOST, Reads
 from holdfast.agent.plugins.watching import EventStream
+from holdfast.resources.context import Watch
 from holdfast.resources.errors import Permanent, Temporary
 
 NOTE, BOOK = "notes:note:Note", "notes:book:Book"
@@ -45,19 +46,17 @@ class Streams:
 
 
 class Watcher:
-    """Counts what one watch reports; `error` is what ended it."""
+    """Counts what one watch reports; `why` is why it reports nothing."""
 
     def __init__(self, stream: EventStream, id_: str | Callable[[], str] = "web", token: str = NOTE) -> None:
         self.times = 0
-        self.error: Exception | None = None
+        self.why = ""
         self.task = asyncio.create_task(self._run(stream.watch(token, id_ if callable(id_) else lambda: id_)))
 
-    async def _run(self, watch: AsyncIterator[None]) -> None:
-        try:
-            async for _ in watch:
-                self.times += 1
-        except (Temporary, Permanent) as error:
-            self.error = error
+    async def _run(self, watch: Watch) -> None:
+        async for item in watch:
+            self.why = item.why if item else ""
+            self.times += item is None
 
 
 async def becomes(wanted: Callable[[], bool]) -> None:
@@ -171,21 +170,111 @@ async def test_a_further_kind_joins_the_stream(streams):
     assert web.times == 2
 
 
-async def test_a_long_outage_ends_the_watches_with_its_reason(streams, monkeypatch):
-    """The agent then shows that the resources are not watched, and watches them again later."""
+async def test_a_long_outage_is_told_with_its_reason_and_ends_by_itself(streams, monkeypatch):
+    """The agent then shows that the resources are not watched; one that comes meanwhile is not watched either."""
     monkeypatch.setattr(watching, "PAUSE", 0.001)
+    monkeypatch.setattr(watching, "OUTAGE", 0.01)
+    reported: list[str] = []
+    stream = EventStream(streams.open, reported.append)
+    web = Watcher(stream)
+    await becomes(lambda: web.times == 1)
+    streams.refusal = Temporary("the plugin crashes at every start")
+    streams.events.put_nowait(streams.refusal)
+    await becomes(lambda: web.why != "")
+    late = Watcher(stream, "mail")
+    await becomes(lambda: late.why != "")
+    assert web.why == late.why == "the plugin crashes at every start"
+    streams.refusal = None
+
+    await becomes(lambda: (web.times, web.why, late.times, late.why) == (2, "", 1, ""))
+    assert (reported[0], reported[-1]) == ("the plugin crashes at every start", "")
+
+
+async def test_a_plugin_that_cannot_be_used_is_told_at_once(streams):
+    """It will not be otherwise after some seconds."""
+    streams.refusal = Permanent("cannot start /no/such")
+    web = Watcher(EventStream(streams.open))
+
+    await becomes(lambda: web.why == "cannot start /no/such")
+
+
+async def test_a_defect_of_ours_is_told_and_the_stream_is_opened_again(streams, monkeypatch):
+    """Nothing counts as watched meanwhile, and nothing is missed."""
+    monkeypatch.setattr(watching, "PAUSE", 0.001)
+    monkeypatch.setattr(watching, "OUTAGE", 0.0)
+    stream = EventStream(streams.open)
+    web = Watcher(stream)
+    await becomes(lambda: web.times == 1)
+    streams.refusal = KeyError("web")
+    streams.events.put_nowait(KeyError("web"))
+    await becomes(lambda: web.why == "the watch has failed: KeyError: 'web'")
+    streams.refusal = None
+
+    await becomes(lambda: (web.times, web.why) == (2, ""))
+
+
+@pytest.mark.parametrize(
+    ("lost", "again", "mail"),
+    [({}, {"relist": True}, "down"), ({"id": "web"}, {"id": "web"}, ""), ({"id": "web"}, {"relist": True}, "")],
+    ids=["kind", "resource", "all again"],
+)
+async def test_what_the_provider_does_not_see_is_told_until_it_reports_the_same(
+    streams, monkeypatch, lost, again, mail
+):
+    """One resource, or all of the kind; those of another kind are watched as before."""
+    monkeypatch.setattr(watching, "OUTAGE", 0.01)
+    reported: list[str] = []
+    stream = EventStream(streams.open, reported.append)
+    web, other, book = Watcher(stream), Watcher(stream, "mail"), Watcher(stream, "web", BOOK)
+    await becomes(lambda: (web.times, other.times, book.times) == (1, 1, 1))
+    streams.tell(unwatched="down", **lost)
+    await becomes(lambda: web.why == "down" and other.why == mail)
+    streams.tell(**again)
+    await becomes(lambda: web.times == 2 and not web.why and not other.why)
+
+    assert (book.why, book.times) == ("", 1)
+    assert reported == ["down", ""]
+
+
+async def test_a_short_loss_is_not_told_but_everything_counts_as_changed(streams):
+    """A server that is started anew is no reason for an alarm."""
+    reported: list[str] = []
+    stream = EventStream(streams.open, reported.append)
+    web = Watcher(stream)
+    await becomes(lambda: web.times == 1)
+    streams.tell(unwatched="down")
+    streams.tell(relist=True)
+    await becomes(lambda: web.times == 2)
+
+    assert (web.why, reported, stream._losses) == ("", [], {})
+
+
+async def test_a_loss_of_what_nothing_watches_is_not_kept(streams):
+    """However many a provider reports."""
+    stream = EventStream(streams.open)
+    web = Watcher(stream)
+    await becomes(lambda: web.times == 1)
+    for number in range(100):
+        streams.tell(id=f"stranger {number}", unwatched="down")
+        streams.tell(f"notes:other:Thing{number}", unwatched="down")
+    streams.tell(id="web")
+    await becomes(lambda: web.times == 2)
+
+    assert stream._losses == {}
+
+
+async def test_a_new_stream_says_again_what_the_provider_does_not_see(streams, monkeypatch):
+    """Else a loss would last whose end was in the former stream."""
+    monkeypatch.setattr(watching, "PAUSE", 0.0)
     monkeypatch.setattr(watching, "OUTAGE", 0.01)
     stream = EventStream(streams.open)
     web = Watcher(stream)
     await becomes(lambda: web.times == 1)
-    streams.refusal = Temporary("the plugin crashes at every start")
+    streams.tell(unwatched="down")
+    await becomes(lambda: web.why == "down")
     streams.events.put_nowait(Temporary("the plugin has ended"))
-    await becomes(lambda: web.error is not None)
-    assert str(web.error) == "the plugin crashes at every start"
-    streams.refusal = None
-    again = Watcher(stream)
 
-    await becomes(lambda: again.times == 1)
+    await becomes(lambda: (web.times, web.why) == (2, ""))
 
 
 async def test_a_stream_without_watches_is_closed(streams):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from deadline import DEADLINE
-from holdfast.agent.engine.model.events import PassEnded, PassRecord, PassStarted, Tally
+from holdfast.agent.engine.model.events import Interrupted, PassEnded, PassRecord, PassStarted, Tally
 from holdfast.agent.northbound.drivers.base import DbTransaction, Limits, Put
 from holdfast.agent.northbound.errors import Unavailable
 from holdfast.agent.records import recorder as module
@@ -47,6 +47,18 @@ async def test_outcomes_are_written_in_words(desk: Desk) -> None:
     assert [each.what for each in found] == ["recovered", "failed", "blocked", "would repair", "repaired", "created"]
     assert [each.origin for each in found] == ["drift"] * 5 + ["start"]
     assert [each.review for each in found] == ["", "", "", "new", "new", ""]
+
+
+async def test_what_an_interrupted_run_had_changed_is_written(desk: Desk) -> None:
+    """Nobody would know of it otherwise: the next run finds it done. A failure that lasts goes on."""
+    done = failure(comment="its run was interrupted; created note web", changes={"a": 1})
+    found = await desk.changes(failure(), Interrupted(done), failure())
+
+    assert [(each.what, each.result, each.times) for each in found] == [
+        ("interrupted", "failed", 1),
+        ("failed", "failed", 2),
+    ]
+    assert (found[0].comment, found[0].changes) == ("its run was interrupted; created note web", {"a": 1})
 
 
 async def test_a_failure_that_is_retried_all_night_is_one_record(desk: Desk) -> None:

@@ -19,7 +19,8 @@ from holdfast.resources.plugin import RemoteRecord
 from holdfast_process import holdfast
 
 TOKEN = "notes:note:Note"
-RECORD = RemoteRecord("n-7", b'{"name":"web","size":"5"}', 2, "41", unfinished=True, replaced="n-6", hidden="salt$x")
+STATE = b'{"name":"web","size":"5"}'
+RECORD = RemoteRecord("n-7", STATE, 2, "41", unfinished=True, replaced=("n-5", "n-6"), hidden="salt$x", intent="t1")
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ class Watched(Notes):
         await super().configure(config)
         (self.directory.parent / "pid").write_text(str(os.getpid()))
 
-    async def watch(self, revision):
+    async def watch(self, revision, noop):
         seen = self.listed()
         yield "", ""
         while True:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.agent.engine.inspect.explain import explain
+from holdfast.resources.watch_items import Unwatched
 from holdfast.states.errors import CompileError
 from remote_bench import NotesPlugin, cloud_kinds, cloud_plugin, note_kind
 from remote_engine import RemoteEngine
@@ -47,6 +49,50 @@ async def test_drift_of_a_kind_without_events_is_found_by_a_poll(agent, tmp_path
     assert coming == [{"what": "poll", "in": None, "every": 0.02}]
     assert checked.changes == {}
     assert (repaired.cause, repaired.comment) == ("poll", "changed lines of note web")
+
+
+async def test_a_resource_whose_changes_are_not_seen_is_shown_so_and_checked_afterwards(agent, tmp_path):
+    """Nothing runs meanwhile; a failure is tried again at once, not after its backoff."""
+    async with agent.running(NOTE) as engine:
+        agent.plugin.events.put_nowait(Unwatched("the server is down"))
+        while not engine.view.unwatched:
+            await asyncio.sleep(0)
+        engine.trigger("notes.note[the note]")
+        failed = await agent.until(lambda each: each.result is False)
+        (row,) = engine.status()
+        (vertex,) = engine.view.graph
+        explained = explain(vertex, engine.view)
+        (tmp_path / "notes/web").write_text('["me", ["other"]]')
+        agent.plugin.events.put_nowait("web")
+        repaired = await agent.until(lambda each: bool(each.changes) and each.cause == "recovery")
+        await engine.settle()
+        unwatched = [*engine.view.unwatched]
+
+    assert failed.comment == "cannot watch: the server is down"
+    assert (row["state"], row["comment"]) == ("failed", "cannot watch: the server is down")
+    assert "the server is down" in explained["waits"][0]["text"]
+    assert repaired.comment == "changed lines of note web"
+    assert unwatched == []
+
+
+async def test_what_is_polled_is_checked_as_soon_as_the_plugin_sees_changes_again(agent, monkeypatch):
+    """A failure does not wait for its backoff, as it does after a poll."""
+    note_kind(poll=3600)
+    again = asyncio.Event()
+
+    async def until_again(seconds):
+        await again.wait()
+        again.clear()
+        return True
+
+    monkeypatch.setattr(agent.plugin, "poll", until_again)
+    async with agent.running(NOTE.replace("name: web", "name: create-waits")):
+        assert "the note is locked" in (await agent.until(lambda each: each.result is False)).comment
+        agent.outcomes.clear()
+        again.set()
+        checked = await agent.until(lambda each: True)
+
+    assert checked.cause == "recovery"
 
 
 async def test_an_identifier_is_received_by_another_state(agent, tmp_path):

@@ -73,7 +73,7 @@ async def test_a_note_is_created_and_the_next_check_is_one_call(run):
     assert (first, second) == (False, True)
     assert report.comment == "created note web"
     assert report.changes["owner"] == {"old": None, "new": "me"}
-    assert calls == ["Read", "Check", "Create", "remember"]
+    assert calls == ["Read", "Check", "remember", "Create", "remember"]
     assert (record.id, record.version, record.unfinished) == ("web", 2, False)
     assert run.calls == ["Read"]
     assert run.report.comment == "note web is as declared"
@@ -156,8 +156,8 @@ async def test_a_replacement_creates_before_it_deletes(run, notes):
     await run()
     await run(name="other")
 
-    assert run.calls == ["Read", "Check", "Diff", "Create", "remember", "Delete", "remember"]
-    assert (run.record.id, run.record.replaced) == ("other", "")
+    assert run.calls == ["Read", "Check", "Diff", "remember", "Create", "remember", "Delete", "remember"]
+    assert (run.record.id, run.record.replaced) == ("other", ())
     assert (run.file("web").exists(), run.file("other").exists()) == (False, True)
 
 
@@ -172,7 +172,7 @@ async def test_a_replacement_deletes_first_if_the_schema_says_so(run, notes):
     notes.answers["Diff"] = delete_first
     await run(name="other")
 
-    assert run.calls == ["Read", "Check", "Diff", "Delete", "remember", "Create", "remember"]
+    assert run.calls == ["Read", "Check", "Diff", "Delete", "remember", "remember", "Create", "remember"]
 
 
 async def test_what_an_interrupted_replacement_has_left_is_deleted_by_the_next_run(run, notes):
@@ -186,11 +186,11 @@ async def test_what_an_interrupted_replacement_has_left_is_deleted_by_the_next_r
     del notes.answers["Delete"]
     again = await run(name="other")
 
-    assert (left.id, left.replaced) == ("other", "web")
+    assert (left.id, left.replaced) == ("other", ("web",))
     assert again is False
     assert run.report.comment == "removed the former note web of note other"
     assert not run.file("web").exists()
-    assert run.record.replaced == ""
+    assert run.record.replaced == ()
 
 
 @pytest.mark.parametrize("made", ["other", "partial"])
@@ -205,11 +205,11 @@ async def test_a_replacement_that_is_taken_back_keeps_the_former_note(run, notes
     again = await run(name="delete-waits")
     removed = run.report.comment
 
-    assert (left.id, left.replaced, planned, again) == (made, "delete-waits", False, False)
+    assert (left.id, left.replaced, planned, again) == (made, ("delete-waits",), False, False)
     assert removed == f"removed the former note {made} of note delete-waits"
     assert [each.name for each in (run.directory / "notes").iterdir()] == ["delete-waits"]
     assert run.file("delete-waits").stat().st_ino == before
-    assert (run.record.id, run.record.replaced) == ("delete-waits", "")
+    assert (run.record.id, run.record.replaced) == ("delete-waits", ())
     assert await run(name="delete-waits") is True
 
 
@@ -221,10 +221,10 @@ async def test_a_replacement_that_is_half_done_deletes_the_former_one_when_it_is
     left, still = run.record, run.file("web").exists()
     await run(name="partial")
 
-    assert (left.id, left.replaced, left.unfinished, still) == ("partial", "web", True, True)
+    assert (left.id, left.replaced, left.unfinished, still) == ("partial", ("web",), True, True)
     assert run.calls == ["Read", "Diff", "Update", "remember", "Read", "Delete", "remember"]
     assert not run.file("web").exists()
-    assert (run.record.id, run.record.replaced, run.record.unfinished) == ("partial", "", False)
+    assert (run.record.id, run.record.replaced, run.record.unfinished) == ("partial", (), False)
 
 
 @pytest.mark.parametrize(
@@ -241,13 +241,36 @@ async def test_the_former_note_does_not_stay_if_the_half_made_one_is_unwanted_or
     await run(**{"name": "partial", **more})
 
     assert {each.name for each in (run.directory / "notes").iterdir()} == left
-    assert run.record is None or (run.record.id, run.record.replaced) == ("third", "")
+    assert run.record is None or (run.record.id, run.record.replaced) == ("third", ())
+
+
+@pytest.mark.parametrize("delete_first", [False, True])
+async def test_a_half_made_replacement_that_is_replaced_again_leaves_nothing(run, notes, delete_first):
+    """Neither the first note nor any of the half-made ones stays when the last one is finished."""
+    await run()
+    for name in ("partial", "part-x"):
+        with pytest.raises(Temporary):
+            await run(name=name)
+    left, files = run.record, {each.name for each in (run.directory / "notes").iterdir()}
+
+    def first(answer):
+        answer.delete_first = delete_first
+        return answer
+
+    notes.answers["Diff"] = first
+    await run(name="last")
+
+    assert (left.id, left.replaced, left.unfinished) == ("part-x", ("web", "partial"), True)
+    assert files == {"web", "partial", "part-x"}
+    assert [each.name for each in (run.directory / "notes").iterdir()] == ["last"]
+    assert (run.record.id, run.record.replaced, run.record.unfinished) == ("last", (), False)
+    assert await run(name="last") is True
 
 
 async def test_a_note_that_is_found_in_place_of_the_former_one_is_not_deleted(run, notes):
     """The former note is gone, and the provider finds notes by their arguments: it has found the new one."""
     await run()
-    notes.records["the note"] = run.record._replace(replaced="former")
+    notes.records["the note"] = run.record._replace(replaced=("former",))
 
     def found_by_name(answer):
         result = answer.results[0]
@@ -261,7 +284,7 @@ async def test_a_note_that_is_found_in_place_of_the_former_one_is_not_deleted(ru
     assert right is True
     assert run.calls == ["Read", "Read", "remember"]
     assert run.file("web").exists()
-    assert run.record.replaced == ""
+    assert run.record.replaced == ()
 
 
 async def test_a_replacement_in_place_deletes_nothing(run):
@@ -294,7 +317,7 @@ async def test_a_note_that_was_deleted_by_others_is_created_again(run):
     run.file().unlink()
     await run()
 
-    assert run.calls == ["Read", "Create", "remember"]
+    assert run.calls == ["Read", "remember", "Create", "remember"]
     assert run.report.comment == "created note web"
 
 
@@ -358,7 +381,7 @@ async def test_failures_of_the_provider_are_those_of_the_run(run, name, error, s
         ("Check", {"inputs": b'{"lines": 3}'}, "it returned wrong inputs: lines: it must be a list"),
     ],
 )
-async def test_a_wrong_answer_is_the_providers_fault_and_nothing_is_remembered(run, notes, method, spoil, said):
+async def test_a_wrong_answer_is_the_providers_fault_and_nothing_of_it_is_remembered(run, notes, method, spoil, said):
     """The error names the provider, the call, the kind and the field."""
 
     def spoiled(answer):
@@ -371,7 +394,7 @@ async def test_a_wrong_answer_is_the_providers_fault_and_nothing_is_remembered(r
         await run()
 
     assert f"the provider of notes has a defect: {method} of notes:note:Note: {said}" in str(caught.value)
-    assert run.record is None
+    assert run.record is None or (run.record.id, run.record.state) == ("", b"")
 
 
 async def test_a_note_that_still_differs_after_its_creation_is_the_providers_fault(run, notes, monkeypatch):
@@ -540,7 +563,7 @@ async def test_a_run_that_is_cancelled_ends_even_if_the_change_fails(run, notes,
     notes.answers["Create"] = failing
     await Slow(notes, "Create").cancelled(run())
 
-    assert run.calls == ["Read", "Check", "Create"]
+    assert (run.calls[:4], run.calls.count("Create")) == (["Read", "Check", "remember", "Create"], 1)
 
 
 async def test_a_note_that_is_half_made_when_the_run_is_cancelled_is_remembered(run, notes):
@@ -604,7 +627,7 @@ async def test_a_run_that_is_cancelled_twice_gives_up_its_call(run, notes):
             await task
         await slow.given_up.wait()
 
-    assert run.record is None
+    assert run.record.id == ""
 
 
 async def test_the_watch_reports_events_of_this_note_alone(run, note, notes):

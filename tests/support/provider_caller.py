@@ -99,6 +99,6 @@ class ProviderCaller:
         request = message["DeleteRequest"](subject=subject, state=found.state, expected_revision=found.revision)
         return await self.client.call("Delete", request)
 
-    def watch(self, name: str) -> Any:
+    def watch(self, name: str, *, noop: bool = False) -> Any:
         """Return the events of a kind."""
-        return self.client.watch([self._kind(name).remote.token], "")
+        return self.client.watch([self._kind(name).remote.token], "", noop=noop)

@@ -47,7 +47,7 @@ class Desk:
         """Return the event of a run."""
         return Ran(1, outcome)
 
-    async def changes(self, *outcomes: Outcome) -> list[Change]:
+    async def changes(self, *outcomes: Outcome | Event) -> list[Change]:
         """Return the changes after these outcomes, newest first."""
         return await (await self.written(*outcomes)).page(Change, newest=True)
 

@@ -144,16 +144,20 @@ class RemoteAgent:
         return Decoder(self._schema, wire=False).outputs(self._schema.kinds[kind], state)
 
     @asynccontextmanager
-    async def watching(self, *kinds: str) -> AsyncIterator[Callable[[], Awaitable[str]]]:
-        """Watch kinds; yield what waits for the next event, and returns its module, class and identifier."""
+    async def watching(self, *kinds: str, noop: bool = False) -> AsyncIterator[Callable[[], Awaitable[str]]]:
+        """Watch kinds; yield what waits for the next event, and returns its module, class and identifier.
+
+        What is not seen is no event.
+        """
         tokens = [remote_of(self._schema.kinds[each]).token for each in kinds]
-        stream = self.connection.watch(tokens, "")
+        stream = self.connection.watch(tokens, "", noop=noop)
         first = await anext(stream)
         assert first.armed
 
         async def event() -> str:
             async with asyncio.timeout(DEADLINE):
-                found = await anext(stream)
+                while (found := await anext(stream)).unwatched:
+                    pass
             return f"{found.token.partition(':')[2]} {found.id}"
 
         try:

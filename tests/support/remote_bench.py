@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import itertools
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,11 @@ from holdfast.agent.plugins.servicer import Servicer
 from holdfast.agent.plugins.stub import Found, Key, Operations
 from holdfast.agent.remote.classes import declare
 from holdfast.agent.remote.resource import RemoteResource
+from holdfast.resources.context import Watch
 from holdfast.resources.errors import Permanent
 from holdfast.resources.idl import UNSET
 from holdfast.resources.plugin import CheckedInputs, RemoteRecord
+from holdfast.resources.watch_items import Unwatched
 from notes_package import HOME, SCHEMA
 
 EC2 = Path(__file__).parent.parent / "idl/ec2"
@@ -39,7 +41,7 @@ class LocalPlugin:
         self.answers: dict[str, Callable[[Any], Any]] = {}
         """Method -> what makes another answer of its answer."""
         self.checked = CheckedInputs()
-        self.events: asyncio.Queue[str] = asyncio.Queue()
+        self.events: asyncio.Queue[str | Unwatched] = asyncio.Queue()
 
     async def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
         """Call the provider."""
@@ -53,12 +55,20 @@ class LocalPlugin:
         answer = await self.call("Read", message["ReadRequest"](items=[item]))
         return answer.results[0]
 
-    async def watch(self, token: str, identifier: Callable[[], str]) -> AsyncIterator[None]:
-        """Report what a test puts into the queue, if it is the id of the resource."""
+    async def watch(self, token: str, identifier: Callable[[], str]) -> Watch:
+        """Report what a test puts into the queue, if it is the id of the resource, or that it is not watched."""
         yield
         while True:
-            if await self.events.get() == identifier():
+            event = await self.events.get()
+            if isinstance(event, Unwatched):
+                yield event
+            elif event == identifier():
                 yield
+
+    async def poll(self, seconds: float) -> bool:
+        """Wait for the time of a poll."""
+        await asyncio.sleep(seconds)
+        return False
 
     async def remembered(self, token: str, name: str) -> RemoteRecord | None:
         """Return what is remembered."""
@@ -81,10 +91,13 @@ class NotesPlugin(LocalPlugin):
         super().__init__(Servicer(SCHEMA, [self.notes, module.Counting(self.notes)], self.notes.configure))
 
 
-def cloud_plugin(things: dict[str, dict[str, Any]], *, named: bool = False) -> LocalPlugin:
+def cloud_plugin(
+    things: dict[str, dict[str, Any]], *, named: bool = False, tokens: dict[str, str] | None = None
+) -> LocalPlugin:
     """Return the plugin of the example tests/idl/ec2, whose cloud is a mapping: identifier -> values.
 
     With `named`, identifiers are names, and not numbers that are used once. What others refer to cannot be deleted.
+    `tokens`: token of a creation -> identifier of what it has made; without it, the cloud knows no such tokens.
     """
     sys.path.insert(0, str(EC2 / "provider"))
     try:
@@ -97,7 +110,8 @@ def cloud_plugin(things: dict[str, dict[str, Any]], *, named: bool = False) -> L
 
     class Cloud(Operations[Any]):
         async def read(self, key: Key, inputs: Any) -> Found[Any] | None:
-            return Found(key.id, self.struct(**things[key.id])) if key.id in things else None
+            id_ = key.id or (tokens or {}).get(key.intent, "")
+            return Found(id_, self.struct(**things[id_])) if id_ in things else None
 
         async def create(self, inputs: Any) -> Found[Any]:
             id_ = f"{self.struct.__name__.lower()}-{inputs.name if named else next(numbers)}"
@@ -109,6 +123,13 @@ def cloud_plugin(things: dict[str, dict[str, Any]], *, named: bool = False) -> L
             given = {name: value for name, value in vars(inputs).items() if value is not UNSET}
             things[found.id] = {**things[found.id], **given}
             return Found(found.id, self.struct(**things[found.id]))
+
+        async def create_once(self, inputs: Any, intent: str) -> Found[Any]:
+            if tokens is None:
+                return await self.create(inputs)
+            if tokens.get(intent) not in things:
+                tokens[intent] = (await self.create(inputs)).id
+            return Found(tokens[intent], self.struct(**things[tokens[intent]]))
 
         async def delete(self, found: Found[Any]) -> None:
             if users := [name for name, each in things.items() if found.id in repr(each) and name != found.id]:

@@ -134,6 +134,14 @@ async def run(job: Job, emit: Callable[[Notice], None]) -> Outcome:
     return _outcome(job, clock, result=result, refreshed=refreshed, failure=failure)
 
 
+def interrupted(call: Call, ctx: Context, cause: Cause) -> Outcome:
+    """Return the outcome of a run that was cancelled: what it had reported by then."""
+    now = asyncio.get_running_loop().time
+    clock, job = Clock(now, now(), time.time(), 1), Job(call, ctx, apply=True, cause=cause)
+    unknown = "" if ctx.report.changes else "; it may have changed the resource"
+    return _outcome(job, clock, result=False, comment=f"its run was interrupted{unknown}")
+
+
 def rest(meta: Meta, outcome: Outcome, began: float, *, endless: bool) -> Rest | None:
     """Return the wait before the next attempt, or None if no other attempt follows.
 

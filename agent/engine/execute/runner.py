@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
@@ -24,7 +24,7 @@ from holdfast.agent.engine.execute.listeners import Listeners
 from holdfast.agent.engine.execute.outcomes import Outcomes
 from holdfast.agent.engine.execute.reversals import ONCE, Reversals
 from holdfast.agent.engine.execute.rivals import Rivals
-from holdfast.agent.engine.model.events import WATCHED, Cause, Event, Notice, Obstacle, Outcome, Started
+from holdfast.agent.engine.model.events import WATCHED, Cause, Event, Interrupted, Notice, Obstacle, Outcome, Started
 from holdfast.agent.engine.model.failure import Failure
 from holdfast.agent.engine.model.vertex import NO_RUN, Run, Vertex
 from holdfast.agent.engine.policy import Policy
@@ -47,6 +47,7 @@ class Runs:
         journal: Journal,
         emit: Callable[[Event], None],
         obstacle: Ask,
+        unwatched: Mapping[Vertex, str],
         *,
         scheduler: Scheduler,
         timers: Timers,
@@ -65,6 +66,8 @@ class Runs:
         self._journal = journal
         self._emit = emit
         self._obstacle = obstacle
+        self._unwatched = unwatched
+        """Vertex whose watch has failed -> why it failed."""
         self._scheduler = scheduler
         self._timers = timers
         self._passes = passes
@@ -81,8 +84,17 @@ class Runs:
         """The context variables with which each run begins."""
 
     def idle(self) -> None:
-        """Run listeners, or end the pass: no run is in progress."""
-        self._listeners.run_due()
+        """Run listeners, or end the pass: no run is in progress.
+
+        Before that, conclude vertices that cannot start because their watches have failed: the pass must not wait.
+        """
+        held = [each for each in self._unwatched if each.queue.dirty and not each.queue.removed]
+        for vertex in held:
+            self.conclude_unwatched(vertex)
+        if held:
+            self._scheduler.pump()
+        else:
+            self._listeners.run_due()
 
     def start(self, vertex: Vertex) -> None:
         """Run the vertex in a task of its own."""
@@ -325,7 +337,7 @@ class Runs:
                 self._scheduler.pump()
 
     def _interrupted(self, vertex: Vertex) -> Cause:
-        """Deliver the possible changes of a cancelled run. Return the cause of the vertex's next run."""
+        """Deliver and report the possible changes of a cancelled run. Return the cause of the vertex's next run."""
         cause = vertex.queue.pending_cause or vertex.queue.cause
         self._force_again(vertex)
         report = vertex.ctx.report
@@ -334,16 +346,21 @@ class Runs:
         if vertex.run.applying:
             begun = report.touched or bool(report.changes) or is_action(vertex)
             self._deliveries.interrupted(vertex, begun=begun)
+            if begun and report is not IDLE:
+                self._emit(Interrupted(attempt.interrupted(vertex.call, vertex.ctx, vertex.queue.cause)))
         # "recovery" is not held back, unlike the causes of watches: the state of the resource is unknown.
         return "recovery" if cause in WATCHED else cause
 
-    def unwatched(self, vertex: Vertex, why: str) -> None:
+    def conclude_unwatched(self, vertex: Vertex) -> None:
         """Conclude a dirty vertex whose watch has failed: it counts as failed until the watch is armed again."""
+        if vertex.run.rest or vertex.run.obstacle:
+            self._timers.clear(vertex)
         try:
-            self._outcomes.record(vertex, Outcome.failed(vertex, f"cannot watch: {why}"))
+            self._outcomes.record(vertex, Outcome.failed(vertex, f"cannot watch: {self._unwatched[vertex]}"))
         except Exception as error:  # noqa: BLE001 - handled as in a run
             self._broken(vertex, error)
         vertex.run = NO_RUN
+        self._events.marked(self._scheduler.settle(vertex))
 
     def _broken(self, vertex: Vertex, error: BaseException) -> None:
         """Conclude a run that raised outside the attempt as failed, and try again later.

@@ -9,7 +9,6 @@ from holdfast.agent.engine.execute.event_handler import EventHandler
 from holdfast.agent.engine.execute.runner import Runs
 from holdfast.agent.engine.model.vertex import Observer, Vertex
 from holdfast.agent.engine.schedule.scheduler import Scheduler
-from holdfast.agent.engine.schedule.timers import Timers
 from holdfast.agent.engine.watch.retirement import cancel
 from holdfast.resources.traits import Reactive
 
@@ -22,14 +21,12 @@ class WatchHandler:
         observer: Observer,
         *,
         scheduler: Scheduler,
-        timers: Timers,
         marker: Marker,
         deliveries: Deliveries,
         events: EventHandler,
         runs: Runs,
     ) -> None:
         self._scheduler = scheduler
-        self._timers = timers
         self._marker = marker
         self._deliveries = deliveries
         self._events = events
@@ -62,13 +59,10 @@ class WatchHandler:
         if vertex.run.task and not isinstance(vertex.resource, Reactive):
             await cancel([vertex.run.task])
 
-    def failed(self, vertex: Vertex, why: str) -> None:
+    def failed(self, vertex: Vertex) -> None:
         """Conclude a dirty vertex as failed: until the next watch is armed, it must not start."""
         if vertex.queue.dirty:
-            if vertex.run.rest or vertex.run.obstacle:
-                self._timers.clear(vertex)
-            self._runs.unwatched(vertex, why)
-            self._events.marked(self._scheduler.settle(vertex))
+            self._runs.conclude_unwatched(vertex)
             self._scheduler.pump()
 
 

@@ -396,6 +396,12 @@ class Ran(NamedTuple):
     outcome: Outcome
 
 
+class Interrupted(NamedTuple):
+    """A run was cancelled after it had begun to change its resource; the outcome says what it had done by then."""
+
+    outcome: Outcome
+
+
 class PassEnded(NamedTuple):
     """A pass has ended."""
 
@@ -415,4 +421,4 @@ class Notice(NamedTuple):
     """Whether the text names the resource already."""
 
 
-Event = PassStarted | Started | Ran | PassEnded | Notice
+Event = PassStarted | Started | Ran | Interrupted | PassEnded | Notice

@@ -8,7 +8,7 @@ watches of its kind count as failed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Any
 
 from holdfast.agent.engine.model.events import Notice
@@ -89,7 +89,7 @@ class BackgroundTasks:
         self._running: dict[Any, SharedTask] = {}
         """Function that makes the task -> the task. Kinds that inherit the function share the task."""
 
-    async def watch(self, vertex: Vertex, inner: Callable[[Vertex], Watch]) -> AsyncIterator[None]:
+    async def watch(self, vertex: Vertex, inner: Callable[[Vertex], Watch]) -> Watch:
         """Watch a resource that needs a background task.
 
         The watch is armed when the task is ready and `inner` is armed; it fails when either fails.
@@ -118,7 +118,7 @@ class BackgroundTasks:
                     raise Permanent(f"its background task failed: {lost.result()}")
                 if step.result() is _END:
                     return
-                yield None
+                yield step.result()
         finally:
             if isinstance(watch, AsyncGenerator):
                 await watch.aclose()  # at once, not when the garbage collector finds the watch

@@ -1,8 +1,8 @@
 """Watch supervision: one task for each vertex whose watch has to be waited for, while the vertex is in the graph.
 
-A watch that raises or ends is restarted with growing delays; the vertex does not run until the new watch is armed. Only
-cancellation ends the supervision. A watch that reports events by a callback, as those of paths do, is supervised only
-from an error until it is armed.
+A watch that raises or ends is restarted with growing delays; the vertex does not run until the new watch is armed. The
+same holds while a watch says that it reports no changes. Only cancellation ends the supervision. A watch that reports
+events by a callback, as those of paths do, is supervised only from an error until it is armed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from holdfast.resources.context import Watch
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import RAISED, HoldfastError, Permanent
 from holdfast.resources.traits import Backed, Reactive
+from holdfast.resources.watch_items import Unwatched, WatchItem
 from holdfast.resources.watches import CallbackWatch, either, idle
 
 ARMING = 60.0
@@ -60,8 +61,13 @@ class Watched(Protocol):
     def event(self, vertex: Vertex) -> None:
         """Note an event. Never raises, and defers all work."""
 
-    async def failed(self, vertex: Vertex, why: str, delay: float, error: BaseException | None) -> None:
-        """Note that the watch is started again after `delay` seconds; `error` is given if it is a bug of the kind."""
+    async def failed(
+        self, vertex: Vertex, why: str, delay: float | None = None, error: BaseException | None = None
+    ) -> None:
+        """Note that the watch is started again after `delay` seconds, or goes on by itself some time (None).
+
+        `error` is given if it is a bug of the kind.
+        """
 
 
 async def supervise(vertex: Vertex, watched: Watched, error: BaseException | None = None) -> None:
@@ -92,15 +98,25 @@ async def _failure(vertex: Vertex, watched: Watched) -> BaseException | None:
             return None
         try:
             async with asyncio.timeout(ARMING):
-                await anext(watch)
+                first = await anext(watch)
         except TimeoutError:
             raise Permanent(f"it was not armed within {ARMING:g} s") from None
-        watched.armed(vertex)
-        async for _ in watch:
-            watched.event(vertex)
+        await _tell(vertex, watched, first)
+        async for item in watch:
+            await _tell(vertex, watched, item)
         return Permanent("the watch ended by itself")
     except RAISED as error:  # the code of a kind may raise anything; its watch is restarted
         return error
+
+
+async def _tell(vertex: Vertex, watched: Watched, item: WatchItem) -> None:
+    """Report an item of a watch."""
+    if item is None and vertex.watching.armed:
+        watched.event(vertex)
+    elif not isinstance(item, Unwatched):
+        watched.armed(vertex)
+    elif item.why != vertex.watching.failed:
+        await watched.failed(vertex, item.why)
 
 
 def cause_of(vertex: Vertex) -> Cause:

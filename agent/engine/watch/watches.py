@@ -37,7 +37,7 @@ class Handler(Protocol):
     async def interrupt(self, vertex: Vertex) -> None:
         """End the current run, since the watch has failed."""
 
-    def failed(self, vertex: Vertex, why: str) -> None:
+    def failed(self, vertex: Vertex) -> None:
         """Conclude the vertex, which must not start until the next watch is armed."""
 
     def proceed(self) -> None:
@@ -65,7 +65,12 @@ class Watches:
     """
 
     def __init__(
-        self, policy: Policy, backgrounds: BackgroundTasks, emit: Callable[[Notice], None], handler: Handler
+        self,
+        policy: Policy,
+        backgrounds: BackgroundTasks,
+        emit: Callable[[Notice], None],
+        handler: Handler,
+        unwatched: dict[Vertex, str],
     ) -> None:
         self._policy = policy
         self._backgrounds = backgrounds
@@ -73,7 +78,7 @@ class Watches:
         self._handler = handler
         self.event = handler.reported
         """Called for each event of a watch; the handler itself, so that an event costs one call less."""
-        self.unwatched: dict[Vertex, str] = {}
+        self.unwatched = unwatched
         """Vertex whose watch has failed and is not armed again yet -> why it failed."""
         self._unstarted: deque[Vertex] = deque()
         """Vertices whose watch is started in one of the next callbacks of the loop, in definition order."""
@@ -159,11 +164,13 @@ class Watches:
             self._emit(Notice("info", "watched-again", vertex.identity, "is watched again"))
         self._handler.armed(vertex)
 
-    async def failed(self, vertex: Vertex, why: str, delay: float, error: BaseException | None) -> None:
+    async def failed(
+        self, vertex: Vertex, why: str, delay: float | None = None, error: BaseException | None = None
+    ) -> None:
         """Note that the watch has failed. Until it is armed again, the host is not converged."""
         vertex.watching.armed, vertex.watching.failed = False, why
         self.unwatched[vertex] = why
         await self._handler.interrupt(vertex)
-        text = f"cannot watch: {why}; again in {delay:.3g} s"
-        self._emit(Notice("warning", "watch-failed", vertex.identity, text, error))
-        self._handler.failed(vertex, why)
+        again = "" if delay is None else f"; again in {delay:.3g} s"
+        self._emit(Notice("warning", "watch-failed", vertex.identity, f"cannot watch: {why}{again}", error))
+        self._handler.failed(vertex)

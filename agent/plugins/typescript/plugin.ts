@@ -41,6 +41,7 @@ export {
   Temporary,
   Unsupported,
   type WatchEvent,
+  unwatched,
 } from "./stub.js";
 export { type KindTrial, Trial } from "./trial.js";
 export { Secret, UNKNOWN, type Violation } from "./values.js";

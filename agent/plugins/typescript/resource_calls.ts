@@ -85,8 +85,8 @@ export class ResourceCalls {
     const wanted = new Map<number, [Key, Values]>();
     items.forEach(({ subject, inputs }, number) => {
       try {
-        const key = { id: subject.id, trace: subject.trace };
-        wanted.set(number, [key, this.payloads.inputs(kind, inputs)]);
+        const { id, trace, intent } = subject;
+        wanted.set(number, [{ id, trace, intent }, this.payloads.inputs(kind, inputs)]);
       } catch (error) {
         if (!(error instanceof InvalidData)) throw error;
         results[number] = { violations: error.violations };
@@ -119,7 +119,8 @@ export class ResourceCalls {
     const [kind, operations] = this.kind(request.subject);
     const values = this.payloads.inputs(kind, request.inputs);
     if (request.dry_run) return this.predicted(kind, "", values);
-    return await this.changed(kind, request, signal, (inner) => operations.create(values, inner));
+    const { intent } = request.subject;
+    return await this.changed(kind, request, signal, (inner) => operations.createOnce(values, intent, inner));
   }
 
   /** Change a resource, likewise. */

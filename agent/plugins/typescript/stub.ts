@@ -9,6 +9,8 @@ export interface Key {
   readonly id: string;
   /** Identifier of the run, for the log. */
   readonly trace: string;
+  /** Token of a creation whose end the agent does not know: see `createOnce`; empty or missing if there was none. */
+  readonly intent?: string;
 }
 
 /** A resource that exists. */
@@ -26,12 +28,22 @@ export interface WatchEvent {
   readonly id: string;
   /** Where to resume. */
   readonly revision: string;
+  /** Why changes are not reported from now on, until the next event about the same: see `unwatched`. */
+  readonly unwatched?: string;
 }
 
 /** The first event of a watch: all later changes are reported. */
 export const ARMED: WatchEvent = { id: "", revision: "" };
 /** Changes may have been missed: everything has to be read. */
 export const MISSED: WatchEvent = { id: "", revision: "" };
+
+/**
+ * Changes of a resource, or of all of the kind, are not reported from now on, because the connection is lost for example.
+ * It ends with the next event about the same, which says that the resource may have changed meanwhile.
+ */
+export function unwatched(why: string, id = ""): WatchEvent {
+  return { id, revision: "", unwatched: why };
+}
 
 /** The signal of a call that an author makes himself. */
 const NEVER = new AbortController().signal;
@@ -111,6 +123,15 @@ export abstract class Operations<Args, State> {
     return unsupported("create");
   }
 
+  /**
+   * Create the resource as `create` does, which is the default; override this where a server knows such tokens. `intent`
+   * is the same whenever the creation is tried again because its end is not known: the agent or the provider has died
+   * meanwhile. A resource that was made with it is returned, and none is made.
+   */
+  createOnce(inputs: Args, _intent: string, signal: AbortSignal): Promise<Found<State>> {
+    return this.create(inputs, signal);
+  }
+
   /** Change the resource to these inputs, and return it. */
   update(_found: Found<State>, _inputs: Args, _signal: AbortSignal): Promise<Found<State>> {
     return unsupported("update");
@@ -127,10 +148,11 @@ export abstract class Operations<Args, State> {
   }
 
   /**
-   * Yield `ARMED`, and then each resource that has changed. `revision` is that of the last event that the agent has
-   * received; empty at the start. When `signal` is aborted, the watch ends.
+   * Yield `ARMED`, and then each resource that has changed; `unwatched()` while changes are not seen, which can also come
+   * first. `revision` is that of the last event that the agent has received; empty at the start. With `noop` the agent
+   * only observes, and the watch may not change the server either. When `signal` is aborted, the watch ends.
    */
-  watch(_revision: string, _signal: AbortSignal): AsyncIterable<WatchEvent> {
+  watch(_revision: string, _noop: boolean, _signal: AbortSignal): AsyncIterable<WatchEvent> {
     throw new Unsupported("the provider has no watch");
   }
 

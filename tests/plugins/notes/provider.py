@@ -82,13 +82,27 @@ class Notes(NoteOperations):
         """Tell that one note cannot be deleted."""
         return "the note is kept for ever" if found.id == "kept" else ""
 
-    async def watch(self, revision: str) -> AsyncIterator[tuple[str, str]]:
-        """Report what a test puts into the queue, beginning with the revision from which it resumes."""
-        yield "", ""
+    async def create_once(self, inputs: Note, intent: str) -> plugin.Found[Note]:
+        """Tell the token of the creation."""
+        self.calls += [f"intent={intent}"] if intent else []
+        return await self.create(inputs)
+
+    async def watch(self, revision: str, noop: bool) -> AsyncIterator[tuple[str, str] | plugin.Unwatched]:
+        """Report what a test puts into the queue, beginning with the revision from which it resumes.
+
+        A revision that begins with `!` stands for the reason why nothing is reported.
+        """
+        if revision == "lost":
+            yield plugin.Unwatched("the server is down")
+        else:
+            yield "", ""
+        if noop:
+            yield "noop", ""
         if revision:
             yield "", revision
         while True:
-            yield await self.changed.get()
+            id_, revision = await self.changed.get()
+            yield plugin.Unwatched(revision[1:], id_.strip("-")) if revision.startswith("!") else (id_, revision)
 
     async def upgrade(self, version: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
         """Version 1 had one text; for version 9, return something wrong."""

@@ -72,13 +72,21 @@ export class Notes extends NoteOperations {
     return Promise.resolve(found.id === "kept" ? "the note is kept for ever" : "");
   }
 
-  override async *watch(revision: string, signal: AbortSignal): AsyncGenerator<plugin.WatchEvent> {
+  override async createOnce(inputs: NoteArgs, intent: string): Promise<plugin.Found<Note>> {
+    if (intent) this.calls.push(`intent=${intent}`);
+    return await this.create(inputs);
+  }
+
+  override async *watch(revision: string, noop: boolean, signal: AbortSignal): AsyncGenerator<plugin.WatchEvent> {
     signal.addEventListener("abort", () => this.wake());
-    yield plugin.ARMED;
+    yield revision === "lost" ? plugin.unwatched("the server is down") : plugin.ARMED;
+    if (noop) yield { id: "noop", revision: "" };
     if (revision) yield { id: "", revision };
     while (!signal.aborted) {
       const next = this.events.shift();
-      if (next !== undefined) yield next;
+      if (next?.revision.startsWith("!") === true) {
+        yield plugin.unwatched(next.revision.slice(1), next.id.replaceAll("-", ""));
+      } else if (next !== undefined) yield next;
       else await new Promise<void>((resolve) => (this.wake = resolve));
     }
   }

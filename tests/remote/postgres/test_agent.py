@@ -163,6 +163,45 @@ def test_drift_by_sql_is_repaired_at_once(site, server):
     assert not [each for each in (status, log, history, logged) if PASSWORD in each]
 
 
+def test_a_server_that_is_down_is_shown_and_everything_is_checked_when_it_returns(site, server):
+    """With the reason. An outage counts after five seconds, so this takes as long."""
+    with Agent(site) as agent:
+        becomes(server, "SELECT count(*) = 2 FROM pg_event_trigger", "shop")
+        server.stop()
+        try:
+            down = _settles(site, lambda rows: all(rows[each] in BAD for each in CONTAINED))
+            why = site("why", CONTAINED[0]).stdout
+        finally:
+            server.start()
+        server.sql("DROP EXTENSION hstore", database="shop")
+        becomes(server, "SELECT 1 FROM pg_extension WHERE extname = 'hstore'", "shop")
+        up = _settles(site, lambda rows: set(rows.values()) == {"ok"})
+        log = agent.log
+
+    [condition] = [each for each in down["health"] if each["code"] == "watch-broken"]
+    reason = "the database 'shop' is not watched: "
+    assert reason in condition["text"]
+    assert reason in why
+    assert reason in log
+    assert "plugin postgres: changes are seen again; its resources are checked" in log
+    assert up["health"] == []
+
+
+BAD = ("unwatched", "failed", "blocked")
+CONTAINED = ("postgres.extension[hstore]", "postgres.schema[app]")
+
+
+def _settles(site, wanted):
+    """Return the status as soon as the states of the resources are wanted."""
+    until = time.monotonic() + DEADLINE
+    while True:
+        status = site.json("status", "--all")
+        if wanted({each["identity"]: each["state"] for each in status["resources"]}):
+            return status
+        assert time.monotonic() < until, status
+        time.sleep(0.05)
+
+
 def test_a_killed_provider_is_started_again_and_nothing_is_missed(site, server):
     """A change while it is away is repaired as well."""
     with Agent(site) as agent:

@@ -144,18 +144,44 @@ async def test_a_flush_is_reported_as_one_that_concerns_everything(provider, red
 
 
 async def test_after_a_restart_of_the_server_everything_is_read_again(provider, redis):
-    """The watch goes on by itself; meanwhile calls fail for now."""
+    """The watch goes on by itself; meanwhile it says why it reports nothing, and calls fail for now."""
     await provider.settled("redis.key", name="k", text="a")
     events = await armed(provider)
     redis.stop()
     refused = await provider.read("redis.key", raw=True, name="k", text="a")
+    lost = await asyncio.wait_for(anext(events), DEADLINE)
     redis.start()
-    event = await asyncio.wait_for(anext(events), DEADLINE)
+    while (event := await asyncio.wait_for(anext(events), DEADLINE)).unwatched:
+        pass
     await provider.settled("redis.key", name="k", text="b")
     again = await asyncio.wait_for(anext(events), DEADLINE)
 
     assert refused.failure.code == "retry"
+    assert lost.unwatched.startswith("the keys are not watched: cannot use the server: ")
     assert (event.relist, again.id) == (True, "0:k")
+
+
+async def test_a_server_that_is_down_at_first_is_watched_as_soon_as_it_is_there(provider, redis):
+    """The agent starts before the server does."""
+    redis.stop()
+    events = provider.watch("redis.key")
+    lost, first = [await asyncio.wait_for(anext(events), DEADLINE) for _ in range(2)]
+    redis.start()
+    while (event := await asyncio.wait_for(anext(events), DEADLINE)).unwatched:
+        pass
+
+    assert "the keys are not watched" in lost.unwatched
+    assert (first.armed, event.relist) == (True, True)
+
+
+async def test_an_agent_that_only_observes_leaves_the_parameter_alone(provider, redis, log):
+    """All keys are read every five seconds then, and the log says so."""
+    events = provider.watch("redis.key", noop=True)
+    found = [await asyncio.wait_for(anext(events), DEADLINE) for _ in range(2)]
+
+    assert [(each.armed, each.relist) for each in found] == [(True, False), (False, True)]
+    assert redis.ask("CONFIG", "GET", "notify-keyspace-events").split() == ["notify-keyspace-events"]
+    assert [level for level, said in log if "lacks KA" in repr(said)] == ["warning"]
 
 
 async def test_events_that_somebody_has_switched_off_are_switched_on_again(provider, redis, monkeypatch):

@@ -11,6 +11,8 @@ from managed import Managed, Result
 from sessions import NoDatabase, Sessions
 
 V = TypeVar("V")
+UNREAD = "unread"
+"""Stands for the revision of a resource that could not be read; no revision is this text."""
 
 
 class Known(NamedTuple, Generic[V]):
@@ -40,7 +42,9 @@ class Contained(Managed[V]):
         found = [_found(each) for each in results]
         for (key, inputs), result, now in zip(wanted, results, found, strict=True):
             identifier = key.id or self.identifier(inputs)
-            if not isinstance(now, Exception):
+            if isinstance(now, Exception):
+                self._known.setdefault(identifier, Known(key, inputs, UNREAD))
+            else:
                 self._known[identifier] = Known(key, inputs, now.revision if now else None)
             self._events.follow(self._database_of(identifier), exists=not isinstance(result, NoDatabase))
         return found
@@ -68,15 +72,33 @@ class Contained(Managed[V]):
         self._events.follow(self._database_of(found.id))
         return found
 
-    async def watch(self, revision: str) -> AsyncIterator[tuple[str, str]]:
-        """Report what is no longer as it was last read, whenever a database may have changed."""
-        async with self._events.watched() as changes:
+    async def watch(self, revision: str, noop: bool) -> AsyncIterator[tuple[str, str] | plugin.Unwatched]:
+        """Report what is no longer as it was last read, whenever a database may have changed.
+
+        What is in a database whose connection was lost is reported as not watched, and as changed afterwards.
+        """
+        lost: set[str] = set()
+        async with self._events.watched(noop=noop) as changes:
             for database in set(map(self._database_of, self._known)):
                 self._events.follow(database)
             yield "", ""
             while True:
-                for identifier in await self._changed(await changes.take()):
-                    yield identifier, ""
+                database, why = await changes.take()
+                if why:
+                    lost.add(database)
+                    for identifier in self._within(database):
+                        yield plugin.Unwatched(why, identifier)
+                elif database in lost:
+                    lost.remove(database)
+                    for identifier in self._within(database):
+                        yield identifier, ""
+                else:
+                    for identifier in await self._changed(database):
+                        yield identifier, ""
+
+    def _within(self, database: str) -> Sequence[str]:
+        """Return the identifiers of the known resources in a database."""
+        return [name for name in self._known if self._database_of(name) == database]
 
     async def _changed(self, database: str) -> Sequence[str]:
         """Return the identifiers of what has changed in a database since it was last read.
@@ -84,7 +106,7 @@ class Contained(Managed[V]):
         Changes of the provider itself wait meanwhile, and are remembered before.
         """
         async with self.sessions.changes[database]:
-            wanted = {name: each for name, each in self._known.items() if self._database_of(name) == database}
+            wanted = {name: self._known[name] for name in self._within(database)}
             results = map(_found, await super().read_many([(each.key, each.inputs) for each in wanted.values()]))
         changed = []
         for (name, before), now in zip(wanted.items(), results, strict=True):

@@ -22,7 +22,7 @@ from sessions import Connection, NoDatabase, Sessions, failures
 
 log = logging.getLogger("holdfast.plugin.postgres")
 CHANNEL: LiteralString = "holdfast"
-SHORTEST, LONGEST = 0.5, 30.0
+SHORTEST, LONGEST = 0.5, 5.0
 """Seconds until a lost connection is tried again: at first, and at most."""
 PAUSE = 0.02
 """Seconds between two looks at a database whose changes do not end."""
@@ -69,11 +69,13 @@ class Events:
         self._wanted: set[str] = set()
         """The databases of resources that were read."""
         self._watches: set[Changes] = set()
+        self._noop = False
+        """The agent only observes, so no event triggers are created."""
 
     @asynccontextmanager
-    async def watched(self) -> AsyncIterator[Changes]:
+    async def watched(self, *, noop: bool) -> AsyncIterator[Changes]:
         """Yield the changes from now on. The last watch that ends closes all connections."""
-        changes = Changes()
+        changes, self._noop = Changes(), noop
         self._watches.add(changes)
         try:
             yield changes
@@ -100,12 +102,15 @@ class Events:
             task.cancel()
             await asyncio.wait([task])
 
-    def _tell(self, database: str) -> None:
+    def _tell(self, database: str, why: str = "") -> None:
         for each in self._watches:
-            each.add(database)
+            each.add(database, why)
 
     async def _follow(self, database: str) -> None:
-        """Tell watches whenever a database may have changed, until it does not exist any more."""
+        """Tell watches whenever a database may have changed, until it does not exist any more.
+
+        While there is no connection, watches are told why.
+        """
         wait = SHORTEST
         while True:
             try:
@@ -120,7 +125,7 @@ class Events:
                 self._tell(database)
                 return
             except (plugin.Temporary, plugin.Permanent) as error:
-                log.warning("changes in the database %s are not seen now: %s", database, error)
+                self._tell(database, f"the database {database!r} is not watched: {error}")
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, LONGEST)
 
@@ -128,7 +133,7 @@ class Events:
         """Yield whenever the database may have changed: at first, after a notification, and regularly."""
         config, told = self._sessions.config, ""
         while True:
-            hindrance = await arm(connection, str(config["event_schema"]))
+            hindrance = await arm(connection, str(config["event_schema"]), noop=self._noop)
             if hindrance not in ("", told):
                 log.info("the database %s is looked at every %s s: %s", database, config["poll"], hindrance)
             told = hindrance
@@ -139,34 +144,37 @@ class Events:
 
 
 class Changes:
-    """Databases that may have changed since they were last taken."""
+    """Databases that may have changed since they were last taken, or whose changes are not seen."""
 
     def __init__(self) -> None:
-        self._databases: dict[str, None] = {}
+        self._databases: dict[str, str] = {}
+        """Database -> why its changes are not seen; empty: it may have changed."""
         self._some = asyncio.Event()
 
-    def add(self, database: str) -> None:
-        """Add a database, if it is not there."""
-        self._databases[database] = None
+    def add(self, database: str, why: str = "") -> None:
+        """Add a database; what was said of it before does not count any more."""
+        self._databases[database] = why
         self._some.set()
 
-    async def take(self) -> str:
-        """Wait for a database, and return it."""
+    async def take(self) -> tuple[str, str]:
+        """Wait for a database, and return it; with a reason if its changes are not seen."""
         await self._some.wait()
         database = next(iter(self._databases))
-        del self._databases[database]
+        why = self._databases.pop(database)
         if not self._databases:
             self._some.clear()
-        return database
+        return database, why
 
 
-async def arm(connection: Connection, schema: str) -> str:
-    """See to the event triggers in a database; return why there are none, or nothing."""
+async def arm(connection: Connection, schema: str, *, noop: bool = False) -> str:
+    """See to the event triggers in a database; return why there are none, or nothing. With `noop`, create none."""
     if not schema:
         return "`event_schema` is empty"
     present = await (await connection.execute(PRESENT, [schema, BODY])).fetchone()
     if present is not None and present["number"] == 2:
         return ""
+    if noop:
+        return "the agent only observes (noop), so no event triggers are created"
     if hindrance := await _hindrance(connection, schema):
         return hindrance
     try:

@@ -27,7 +27,7 @@ export class Keys extends KeyOperations {
 
   constructor(
     private readonly server: () => Server,
-    private readonly keyspace: (known: KnownKeys) => KeyspaceWatch,
+    private readonly keyspace: (known: KnownKeys, noop: boolean) => KeyspaceWatch,
   ) {
     super();
   }
@@ -64,8 +64,8 @@ export class Keys extends KeyOperations {
     await this.server().alone(databaseOf(found.state), remove, signal);
   }
 
-  override watch(_revision: string, signal: AbortSignal): AsyncIterable<plugin.WatchEvent> {
-    return this.keyspace(this.known).events(signal);
+  override watch(_revision: string, noop: boolean, signal: AbortSignal): AsyncIterable<plugin.WatchEvent> {
+    return this.keyspace(this.known, noop).events(signal);
   }
 
   private async write(

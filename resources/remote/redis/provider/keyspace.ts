@@ -2,7 +2,7 @@
  * Changes of keys, as the server reports them (keyspace notifications).
  *
  * The server reports no flush of a database that way; it does so as an invalidation of caches. A connection that is
- * lost is made again, and all keys are read then.
+ * lost is made again, and all keys are read then. As long as that does not succeed, the keys are reported as not watched.
  */
 
 import * as plugin from "./holdfast-runtime/plugin.js";
@@ -18,9 +18,9 @@ const ALL = "g$lshzxetd";
 const LOOK = 5000;
 const CHANGED = `${PARAMETER} was changed, so that changes of keys were not reported; it is set again`;
 const UNREPORTED =
-  `${PARAMETER} lacks KA, so that changes of keys are not reported, and \`events\` is false: ` +
+  `${PARAMETER} lacks KA, so that changes of keys are not reported, and may not be changed (events: false, or noop): ` +
   `all keys are read every ${LOOK / 1000} seconds`;
-/** Milliseconds before the first try to connect again, and most of them. */
+/** Milliseconds before the second try to connect again, and most of them. */
 const [FIRST, LAST] = [50, 5000];
 /** Events that wait for the agent; if there are more, all keys are read. */
 const MOST = 10_000;
@@ -33,28 +33,36 @@ export class KeyspaceWatch {
   constructor(
     private readonly server: Server,
     private readonly known: KnownKeys,
+    private readonly noop: boolean,
   ) {}
 
-  /** Yield `ARMED`, and then each key that has changed. The first connection has to succeed. */
+  /** Yield `ARMED`, and then each key that has changed; without a connection, say why nothing is reported. */
   async *events(signal: AbortSignal): AsyncGenerator<plugin.WatchEvent> {
     signal.addEventListener("abort", () => this.wake());
-    let connection = await this.subscribed();
+    let connection: Connection | undefined;
     const timer = setInterval(() => void this.look(connection), LOOK);
     const forgotten = this.known.watched(() => this.miss());
     try {
-      yield plugin.ARMED;
-      while (!signal.aborted) {
-        if (connection.closed) {
-          connection = await this.again(signal);
-          this.missed = true;
+      for (let [pause, tried] = [FIRST, 0]; !signal.aborted;) {
+        if (connection === undefined || connection.closed) {
+          if (Date.now() - tried > LAST) pause = FIRST;
+          else await this.woken(pause);
+          [pause, tried] = [Math.min(2 * pause, LAST), Date.now()];
+          try {
+            connection = await this.subscribed();
+          } catch (error) {
+            yield plugin.unwatched(`the keys are not watched: ${(error as Error).message}`);
+            continue;
+          }
+          this.missed = true; // at first, this says that the keys are watched
         }
         yield* this.waiting();
-        if (!signal.aborted && !connection.closed && !this.missed && this.changed.size === 0) await this.event();
+        if (!signal.aborted && !connection.closed && !this.missed && this.changed.size === 0) await this.woken();
       }
     } finally {
       clearInterval(timer);
       forgotten();
-      connection.close(new Error("the watch has ended"));
+      connection?.close(new Error("the watch has ended"));
     }
   }
 
@@ -75,27 +83,15 @@ export class KeyspaceWatch {
     this.wake();
   }
 
-  private event(): Promise<void> {
-    return new Promise((resolve) => (this.wake = resolve));
-  }
-
-  /** Return a new connection, as soon as there is one. */
-  private async again(signal: AbortSignal): Promise<Connection> {
-    for (let pause = FIRST; !signal.aborted; pause = Math.min(2 * pause, LAST)) {
-      try {
-        return await this.subscribed();
-      } catch (error) {
-        plugin.log("warning", `the keys are not watched: ${(error as Error).message}`);
-      }
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, pause);
-        this.wake = (): void => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    }
-    throw new plugin.Temporary("the watch has ended");
+  /** Wait until something has happened, or for some milliseconds. */
+  private woken(milliseconds?: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = milliseconds === undefined ? undefined : setTimeout(resolve, milliseconds);
+      this.wake = (): void => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
   }
 
   private async subscribed(): Promise<Connection> {
@@ -123,8 +119,8 @@ export class KeyspaceWatch {
   }
 
   /** See that the server still answers and reports; if it does not report, events may have been missed. */
-  private async look(connection: Connection): Promise<void> {
-    if (connection.closed) return;
+  private async look(connection: Connection | undefined): Promise<void> {
+    if (connection === undefined || connection.closed) return;
     try {
       if (await this.reporting(connection)) return;
       if (this.mayChange) plugin.log("warning", CHANGED);
@@ -145,6 +141,6 @@ export class KeyspaceWatch {
   }
 
   private get mayChange(): boolean {
-    return this.server.settings.events !== false;
+    return this.server.settings.events !== false && !this.noop;
   }
 }

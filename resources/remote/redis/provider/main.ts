@@ -16,7 +16,7 @@ function configured(): Server {
   return server;
 }
 
-const keys = new Keys(configured, (known) => new KeyspaceWatch(configured(), known));
+const keys = new Keys(configured, (known, noop) => new KeyspaceWatch(configured(), known, noop));
 const parts = [keys, new Users(configured), new Parameters(configured)];
 plugin.serve(PACKAGE, parts, (config: Access) => {
   server = new Server(config);

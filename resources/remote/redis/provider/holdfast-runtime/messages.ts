@@ -15,6 +15,8 @@ export const SERVICE = "holdfast.plugin.v1.Provider";
 
 export const SECRET = "holdfast-secret";
 
+export const START = "holdfast-start";
+
 export const READY = "holdfast-plugin ready";
 
 export interface Violation {
@@ -33,6 +35,7 @@ export interface Subject {
   id: string;
   version: number;
   trace: string;
+  intent: string;
 }
 
 export interface HandshakeRequest {
@@ -50,6 +53,7 @@ export interface HandshakeResponse {
   schema_digest: string;
   capabilities: string[];
   failure: Failure;
+  start: string;
 }
 
 export interface GetSchemaRequest {}
@@ -159,6 +163,7 @@ export interface ChangeResponse {
 export interface WatchRequest {
   tokens: string[];
   revision: string;
+  noop: boolean;
 }
 
 export interface WatchEvent {
@@ -167,6 +172,7 @@ export interface WatchEvent {
   token: string;
   id: string;
   revision: string;
+  unwatched: string;
 }
 
 export interface InvokeRequest {
@@ -217,6 +223,7 @@ export const MESSAGES: Messages = {
     { number: 2, name: "id", type: "string", repeated: false },
     { number: 3, name: "version", type: "int64", repeated: false },
     { number: 4, name: "trace", type: "string", repeated: false },
+    { number: 5, name: "intent", type: "string", repeated: false },
   ],
   HandshakeRequest: [
     { number: 1, name: "oldest", type: "int64", repeated: false },
@@ -232,6 +239,7 @@ export const MESSAGES: Messages = {
     { number: 4, name: "schema_digest", type: "string", repeated: false },
     { number: 5, name: "capabilities", type: "string", repeated: true },
     { number: 6, name: "failure", type: "Failure", repeated: false },
+    { number: 7, name: "start", type: "string", repeated: false },
   ],
   GetSchemaRequest: [
   ],
@@ -324,6 +332,7 @@ export const MESSAGES: Messages = {
   WatchRequest: [
     { number: 1, name: "tokens", type: "string", repeated: true },
     { number: 2, name: "revision", type: "string", repeated: false },
+    { number: 3, name: "noop", type: "bool", repeated: false },
   ],
   WatchEvent: [
     { number: 1, name: "armed", type: "bool", repeated: false },
@@ -331,6 +340,7 @@ export const MESSAGES: Messages = {
     { number: 3, name: "token", type: "string", repeated: false },
     { number: 4, name: "id", type: "string", repeated: false },
     { number: 5, name: "revision", type: "string", repeated: false },
+    { number: 6, name: "unwatched", type: "string", repeated: false },
   ],
   InvokeRequest: [
     { number: 1, name: "function", type: "string", repeated: false },

@@ -13,7 +13,7 @@ import { closeSync, readFileSync } from "node:fs";
 import * as grpc from "@grpc/grpc-js";
 
 import { logFailure } from "./failures.js";
-import { MESSAGES, METHODS, type Method, READY, type Requests, SECRET, SERVICE } from "./messages.js";
+import { MESSAGES, METHODS, type Method, READY, type Requests, SECRET, SERVICE, START } from "./messages.js";
 import { decode, encode } from "./protobuf.js";
 import type { PackageText } from "./schema.js";
 import { type Configure, type Part, Servicer } from "./servicer.js";
@@ -146,9 +146,9 @@ export class Service {
     const leave = (): void => caller.abort();
     call.on("cancelled", leave);
     this.ended.signal.addEventListener("abort", leave);
-    const { tokens, revision } = received("Watch", call.request);
+    const { tokens, revision, noop } = received("Watch", call.request);
     this.servicer
-      .watch(tokens, revision, caller.signal, (event) => written(call, event))
+      .watch(tokens, revision, noop, caller.signal, (event) => written(call, event))
       .then(
         () => call.end(),
         (error: unknown) => {
@@ -162,17 +162,23 @@ export class Service {
 
   /** Return why a call is refused; undefined if it is not. */
   private refusal(method: Method, metadata: grpc.Metadata): typeof STRANGER | undefined {
-    if (this.secret === undefined) return method === "Configure" ? CONFIGURED : undefined;
-    const given = Buffer.from(String(metadata.get(SECRET)[0] ?? ""));
-    const known = given.length === this.secret.length && timingSafeEqual(given, this.secret);
-    return known ? undefined : STRANGER;
+    if (this.secret !== undefined) {
+      const given = Buffer.from(String(metadata.get(SECRET)[0] ?? ""));
+      if (given.length !== this.secret.length || !timingSafeEqual(given, this.secret)) return STRANGER;
+    } else if (method === "Configure" || method === "Cancel") return DENIED;
+    const [start = this.servicer.start] = metadata.get(START);
+    return start === this.servicer.start ? undefined : STARTED_ANEW;
   }
 }
 
 const STRANGER = { code: grpc.status.UNAUTHENTICATED, details: "the call does not carry the secret of this start" };
-const CONFIGURED = {
+const DENIED = {
   code: grpc.status.PERMISSION_DENIED,
-  details: "the plugin has its configuration from where it was started",
+  details: "the plugin has its configuration from where it was started, and Cancel would end the calls of other agents",
+};
+const STARTED_ANEW = {
+  code: grpc.status.FAILED_PRECONDITION,
+  details: "the plugin was started anew: shake hands again",
 };
 
 function methodOf(name: Method): grpc.MethodDefinition<Buffer, object> {

@@ -1,6 +1,8 @@
 // Made by `holdfast idl compile` from the package redis, target typescript. Do not edit it.
 /** Answers all calls of the protocol for one provider. The gRPC server and tests call `answer` and `watch`. */
 
+import { randomBytes } from "node:crypto";
+
 import { InvalidData, type Values } from "./decode.js";
 import { Cancelled, Redactor, failureOf, logFailure, textsOf } from "./failures.js";
 import { FunctionCalls } from "./function_calls.js";
@@ -35,6 +37,8 @@ export class Servicer {
   private readonly schema: Schema;
   private readonly operations: ReadonlyMap<string, AnyOperations>;
   private readonly payloads: Payloads;
+  /** Tells this start of the provider from others. */
+  readonly start = randomBytes(16).toString("hex");
   private readonly running = new Set<AbortController>();
   private readonly handlers: Handlers;
   /** Masks the secrets of the configuration. */
@@ -134,7 +138,8 @@ export class Servicer {
     if (request.package !== name) {
       throw new Permanent(`the plugin provides the package '${name}', not '${request.package}'`);
     }
-    return { protocol: common, capabilities: CAPABILITIES, package: name, version, schema_digest: source.digest };
+    const known = { package: name, version, schema_digest: source.digest, start: this.start };
+    return { protocol: common, capabilities: CAPABILITIES, ...known };
   }
 
   private checkConfig(request: messages.ConfigRequest): Given<messages.ConfigResponse> {
@@ -158,12 +163,13 @@ export class Servicer {
   }
 
   /**
-   * Send the events of these resources; the first says that all of them are watched. It ends when one of the watches
-   * does, or when `signal` is aborted. Throws what the author's code throws.
+   * Send the events of these resources; one says that all of them are watched. It ends when one of the watches does, or
+   * when `signal` is aborted. Throws what the author's code throws.
    */
   async watch(
     tokens: readonly string[],
     revision: string,
+    noop: boolean,
     signal: AbortSignal,
     send: (event: Given<messages.WatchEvent>) => Promise<void>,
   ): Promise<void> {
@@ -172,10 +178,12 @@ export class Servicer {
     signal.addEventListener("abort", end);
     const unarmed = new Set(tokens);
     const follow = async (token: string): Promise<void> => {
-      for await (const { id, revision: at } of this.watched(token).watch(revision, inner.signal)) {
+      for await (const { id, revision: at, unwatched } of this.watched(token).watch(revision, noop, inner.signal)) {
         if (inner.signal.aborted) return;
-        if (!unarmed.delete(token)) await send({ token, id, revision: at, relist: id === "" });
-        else if (unarmed.size === 0) await send({ armed: true });
+        const armed = unarmed.delete(token);
+        if (unwatched) await send({ token, id, unwatched: this.masked(unwatched) });
+        else if (!armed) await send({ token, id, revision: at, relist: id === "" });
+        if (armed && unarmed.size === 0) await send({ armed: true });
       }
     };
     try {

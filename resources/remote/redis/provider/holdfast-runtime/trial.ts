@@ -9,7 +9,16 @@ import { decode, encode } from "./protobuf.js";
 import type { Given } from "./resource_calls.js";
 import { type Kind, type PackageText, Schema } from "./schema.js";
 import { type Configure, type Part, Servicer } from "./servicer.js";
-import { Conflict, type Found, type Operations, Partial, Permanent, Temporary } from "./stub.js";
+import {
+  Conflict,
+  type Found,
+  type Operations,
+  Partial,
+  Permanent,
+  Temporary,
+  type WatchEvent,
+  unwatched,
+} from "./stub.js";
 
 type Method = Exclude<messages.Method, "Watch">;
 type Caller = <M extends Method>(method: M, request: Given<messages.Requests[M]>) => Promise<messages.Responses[M]>;
@@ -72,19 +81,22 @@ export class KindTrial<Args, State> {
     return this.payloads.inputs(this.kind, answer.inputs) as Args;
   }
 
-  /** Return the resource with this identifier or these inputs; undefined if it does not exist. */
-  async read(inputs: Args, id = ""): Promise<Found<State> | undefined> {
+  /**
+   * Return the resource with this identifier or these inputs; undefined if it does not exist. `intent`: token of a creation
+   * whose end is not known.
+   */
+  async read(inputs: Args, id = "", intent = ""): Promise<Found<State> | undefined> {
     const { results } = await this.call("Read", {
-      items: [{ subject: this.subject(id), inputs: this.inputs(inputs) }],
+      items: [{ subject: this.subject(id, intent), inputs: this.inputs(inputs) }],
     });
     const result = succeeded(results[0] as messages.ReadResult);
     return result.exists ? { ...this.found(result), differs: result.differs } : undefined;
   }
 
-  /** Check inputs, and create a resource. */
-  async create(inputs: Args): Promise<Found<State>> {
+  /** Check inputs, and create a resource. `intent`: token of this creation, the same whenever it is repeated. */
+  async create(inputs: Args, intent = ""): Promise<Found<State>> {
     const checked = this.inputs(await this.check(inputs));
-    return this.changed(await this.call("Create", { subject: this.subject(), inputs: checked }));
+    return this.changed(await this.call("Create", { subject: this.subject("", intent), inputs: checked }));
   }
 
   /** Check inputs, and change a resource. */
@@ -102,17 +114,17 @@ export class KindTrial<Args, State> {
 
   /**
    * Yield an empty text once changes are reported, and then the identifier of each resource that has changed. An empty
-   * text again says that changes may have been missed.
+   * text again says that changes may have been missed, and an event with `unwatched` that they are not reported.
    */
-  async *watch(revision = ""): AsyncGenerator<string> {
-    const [ended, events] = [new AbortController(), new Array<string>()];
+  async *watch(revision = "", noop = false): AsyncGenerator<string | WatchEvent> {
+    const [ended, events] = [new AbortController(), new Array<string | WatchEvent>()];
     let [wake, over]: [() => void, boolean] = [() => undefined, false];
     const send = (event: Given<messages.WatchEvent>): Promise<void> => {
-      events.push(event.id ?? "");
+      events.push(event.unwatched ? unwatched(event.unwatched, event.id) : (event.id ?? ""));
       wake();
       return Promise.resolve();
     };
-    const end = this.servicer.watch([this.kind.remote.token], revision, ended.signal, send);
+    const end = this.servicer.watch([this.kind.remote.token], revision, noop, ended.signal, send);
     end.finally(() => ((over = true), wake())).catch(() => undefined);
     try {
       while (!over || events.length > 0) {
@@ -126,8 +138,8 @@ export class KindTrial<Args, State> {
     }
   }
 
-  private subject(id = ""): Given<messages.Subject> {
-    return { token: this.kind.remote.token, id };
+  private subject(id = "", intent = ""): Given<messages.Subject> {
+    return { token: this.kind.remote.token, id, intent };
   }
 
   private inputs(inputs: Args): Uint8Array {
