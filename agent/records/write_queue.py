@@ -207,7 +207,7 @@ class WriteQueue:
         try:
             await self._begin()
         except NorthboundError as error:
-            self._why = f"cannot open the records: {error}"
+            self._why = str(error)
             self._health.set(UNOPENED, f"{self._why}; repairs go on")
             raise
         self._begun = True

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -333,6 +335,24 @@ async def test_the_history_of_a_resource_is_that_of_no_other(desk: Desk) -> None
     await desk.changes(*(outcome(comment=str(number)) for number in range(15)), *(outcome(other) for _ in range(15)))
 
     assert [each["comment"] for each in await desk.recorder.history(FILE)] == [str(14 - number) for number in range(10)]
+
+
+async def test_records_that_cannot_be_opened_are_a_condition_until_they_can(tmp_path: Path) -> None:
+    """The text names the file and says why; what was to be recorded waits."""
+    with closing(sqlite3.connect(tmp_path / "records.db")) as newer:
+        newer.execute("pragma user_version = 999")
+    desk = Desk(tmp_path)
+    desk.recorder.tell(module.Ran(1, outcome()))
+    assert not await desk.recorder.queue.flush()
+
+    (condition,) = desk.health.conditions
+    assert condition.code == "records-unopened"
+    assert condition.text.startswith(f"{tmp_path}/records.db was written by a newer version (layout 999; ")
+    assert condition.text.endswith("; repairs go on")
+    (tmp_path / "records.db").unlink()
+    assert await desk.recorder.queue.flush()
+    assert not desk.health.conditions
+    await desk.records.close()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
