@@ -212,3 +212,18 @@ async def test_databases_can_be_read_while_others_are_created(agent, provider, s
     await asyncio.gather(*runs, return_exceptions=True)
     for each in names:
         server.sql(f"DROP DATABASE IF EXISTS {each} WITH (FORCE)")
+
+
+async def test_a_provider_that_is_no_superuser_needs_the_role_that_is_to_own_a_database(agent, server, database, name):
+    """As docs/postgres.md says; the words of the server depend on its version."""
+    maker, made = f"maker_{database}", {"name": f"{database}_new", "owner": name}
+    server.sql(f"CREATE ROLE {maker} LOGIN CREATEROLE CREATEDB")
+    await agent.configure(**{**server.config, "user": maker})
+    await agent.run("postgres.role", name=name)
+
+    with pytest.raises(Failed, match=r"must be (member of role|able to SET ROLE)"):
+        await agent.run("postgres.database", **made)
+    quoted = '"' + name.replace('"', '""') + '"'
+    server.sql(f"GRANT {quoted} TO {maker}")
+    assert await agent.run("postgres.database", **made) == ["create"]
+    assert await agent.run("postgres.database", "absent", **made) == ["delete"]

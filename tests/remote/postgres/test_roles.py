@@ -128,6 +128,15 @@ async def test_a_membership_that_another_role_has_granted_is_revoked(agent, serv
     assert await agent.run("postgres.role", name=member, member_of=[]) == []
 
 
+async def test_options_of_memberships_are_left_alone(agent, server, name):
+    """An administrator has given one; a run takes nothing away, and a later one does not find a difference."""
+    member, group = (f"{each}_{id(name)}" for each in ("member", "group"))
+    server.sql(f"CREATE ROLE {group}", f"CREATE ROLE {member}", f"GRANT {group} TO {member} WITH ADMIN OPTION")
+
+    assert await agent.run("postgres.role", name=member, member_of=[group]) == []
+    assert server.value(f"SELECT admin_option FROM pg_auth_members WHERE member = '{member}'::regrole") is True
+
+
 async def test_a_role_that_owns_something_is_not_dropped(agent, server, name, database):
     """One line says what depends on it; without these objects it is dropped, and a second time nothing is done."""
     await agent.run("postgres.role", name=name)

@@ -49,7 +49,10 @@ class Role(idl.Resource, poll=30):
     the declaration changes.
     """
     member_of: set[Identifier] = idl.field(optional=True)
-    """All roles of which it is a direct member. If it is not given, they are left as they are."""
+    """All roles of which it is a direct member. If it is not given, they are left as they are.
+
+    Options of memberships (`ADMIN`; since PostgreSQL 16 also `INHERIT` and `SET`) are left as they are in any case.
+    """
     settings: dict[str, str] = idl.field(optional=True)
     """All settings that its sessions begin with, such as `statement_timeout`. If not given, left as they are."""
     comment: Comment = idl.field(optional=True)

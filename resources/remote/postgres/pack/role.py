@@ -52,7 +52,9 @@ class Role(pack.Resource):
     when the declaration changes.
     """
     member_of: list[_module_names.Identifier] | pack.Unset = pack.UNSET
-    """All roles of which it is a direct member. If it is not given, they are left as they are."""
+    """All roles of which it is a direct member. If it is not given, they are left as they are. Options of
+    memberships (`ADMIN`; since PostgreSQL 16 also `INHERIT` and `SET`) are left as they are in any case.
+    """
     settings: dict[str, str] | pack.Unset = pack.UNSET
     """All settings that its sessions begin with, such as `statement_timeout`. If not given, left as they are."""
     comment: _module_names.Comment | pack.Unset = pack.UNSET

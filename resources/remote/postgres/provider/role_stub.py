@@ -49,7 +49,9 @@ class Role(plugin.Struct):
     when the declaration changes.
     """
     member_of: list[names_stub.Identifier] | plugin.Unset = plugin.UNSET
-    """All roles of which it is a direct member. If it is not given, they are left as they are."""
+    """All roles of which it is a direct member. If it is not given, they are left as they are. Options of
+    memberships (`ADMIN`; since PostgreSQL 16 also `INHERIT` and `SET`) are left as they are in any case.
+    """
     settings: dict[str, str] | plugin.Unset = plugin.UNSET
     """All settings that its sessions begin with, such as `statement_timeout`. If not given, left as they are."""
     comment: names_stub.Comment | plugin.Unset = plugin.UNSET
