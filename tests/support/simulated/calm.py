@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from fake_machine import Setting
 from holdfast.agent.engine.engine import Engine
@@ -16,13 +17,7 @@ def unhealed(engine: Engine, rules: Rules, world: World) -> Iterator[str]:
     there = [vertex for vertex in engine.view.graph if not vertex.queue.removed]  # no reversals that have ended
     helpless = _helpless(there)
     for row, vertex in zip(engine.status(), there, strict=True):
-        bad = [key for key in ("dirty", "running", "failed", "pending_refresh") if row[key]]
-        if vertex in helpless:
-            bad = [key for key in bad if key in {"dirty", "running"}]
-        if bad or vertex.last.outcome is None or not vertex.watching.armed:
-            yield f"{row['identity']} is not settled: {bad}"
-        elif not vertex.call.meta.noop and not vertex.failed:
-            yield from _not_as_declared(vertex, rules, world)
+        yield from _unsettled(row, vertex, rules, world, helpless=vertex in helpless)
     if bool(world.line) is not any(isinstance(vertex.resource, Lined) for vertex in there):
         yield f"the line is {'up' if world.line else 'down'}"
     if left := {identity for identity, _ in engine._parts.journal.reversals} - engine.view.graph.by_identity.keys():
@@ -31,6 +26,17 @@ def unhealed(engine: Engine, rules: Rules, world: World) -> Iterator[str]:
         yield "not converged"
     if engine._scheduler.workers.at_work or engine._scheduler.unsettled:
         yield "the scheduler is busy"
+
+
+def _unsettled(row: Mapping[str, Any], vertex: Vertex, rules: Rules, world: World, *, helpless: bool) -> Iterator[str]:
+    """Yield why a vertex is not settled, or not as declared."""
+    bad = [key for key in ("dirty", "running", "failed", "pending_refresh") if row[key]]
+    if helpless:
+        bad = [key for key in bad if key in {"dirty", "running"}]
+    if bad or vertex.last.outcome is None or not vertex.watching.armed:
+        yield f"{row['identity']} is not settled: {bad}"
+    elif not vertex.call.meta.noop and not vertex.failed:
+        yield from _not_as_declared(vertex, rules, world)
 
 
 def reached(engine: Engine, vertex: Vertex) -> set[Vertex]:

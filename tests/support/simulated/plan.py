@@ -236,49 +236,56 @@ def random_kind(
     return kind, spec
 
 
-def random_troubles(chance: random.Random, states: list[State]) -> Iterator[Trouble]:  # noqa: C901, PLR0912
+def random_troubles(chance: random.Random, states: list[State]) -> Iterator[Trouble]:
     """Yield troubles, each with the time before it."""
     for _ in range(chance.randrange(5, 45)):
         name, wait = chance.choice(NAMES), sum(chance.choice(PAUSES) for _ in range(chance.randrange(4)))
-        match chance.randrange(19):
-            case 0 | 1 | 2:
-                yield wait, "drift", name, chance.choice(("drifted", "worse", "right", "odd"))
-            case 3:
-                yield wait, "break_", name, chance.choice(("no", "busy", "busy for 3 s"))
-            case 4:
-                yield wait, "break_", f"{chance.choice(('refresh', 'look'))} {name}", "busy"
-            case 5:
-                yield wait, "mend"
-            case 6:
-                yield wait, "unwatch", name
-            case 7:
-                yield (
-                    wait,
-                    "hold",
-                    chance.choice(("together", name, f"apply {name}", f"refresh {name}", f"watch {name}")),
-                )
-            case 8:
-                yield wait, "free"
-            case 9:
-                states = random_states(chance)
-                yield wait, "swap", list(states)
-            case 10 if states:
-                states = other_state(chance, states)
-                yield wait, "swap", list(states)
-            case 11:
-                yield wait, chance.choice(("pause", "resume", "recheck"))
-            case 12:
-                yield wait, "noop", chance.random() < 0.5
-            case 13:
-                yield wait, chance.choice(("trigger", "cancel")), name
-            case 14 if chance.random() < 0.3:
-                yield wait, "fight", name, chance.choice((3, 12, 40))
-            case 14:
-                yield wait, "call", name
-            case 15 | 16:
-                senders = [one[0] for one in states if one[1] in SENDERS]
-                yield wait, "say", chance.choice(senders or [name]), chance.choice(("this", "that"))
-            case 17:
-                yield wait, *chance.choice((("cut",), ("cut",), ("break_", "line", "no"), ("hold", "line")))
-            case 18 if chance.random() < 0.4:
-                yield wait, "full"
+        number = chance.randrange(19)
+        if number == 9 or (number == 10 and states):
+            states = random_states(chance) if number == 9 else other_state(chance, states)
+            yield wait, "swap", list(states)
+        else:
+            troubles = (*_of_one(number, name, chance), *_of_all(number, name, chance, states))
+            yield from ((wait, *trouble) for trouble in troubles)
+
+
+def _of_one(number: int, name: str, chance: random.Random) -> Iterator[Trouble]:
+    """Yield the trouble of one resource, if the number stands for one."""
+    match number:
+        case 0 | 1 | 2:
+            yield "drift", name, chance.choice(("drifted", "worse", "right", "odd"))
+        case 3:
+            yield "break_", name, chance.choice(("no", "busy", "busy for 3 s"))
+        case 4:
+            yield "break_", f"{chance.choice(('refresh', 'look'))} {name}", "busy"
+        case 6:
+            yield "unwatch", name
+        case 13:
+            yield chance.choice(("trigger", "cancel")), name
+        case 14 if chance.random() < 0.3:
+            yield "fight", name, chance.choice((3, 12, 40))
+        case 14:
+            yield "call", name
+
+
+def _of_all(number: int, name: str, chance: random.Random, states: list[State]) -> Iterator[Trouble]:
+    """Yield the trouble of the engine or of the machine, if the number stands for one."""
+    match number:
+        case 5:
+            yield ("mend",)
+        case 7:
+            parts = ("together", name, f"apply {name}", f"refresh {name}", f"watch {name}")
+            yield "hold", chance.choice(parts)
+        case 8:
+            yield ("free",)
+        case 11:
+            yield (chance.choice(("pause", "resume", "recheck")),)
+        case 12:
+            yield "noop", chance.random() < 0.5
+        case 15 | 16:
+            senders = [one[0] for one in states if one[1] in SENDERS]
+            yield "say", chance.choice(senders or [name]), chance.choice(("this", "that"))
+        case 17:
+            yield chance.choice((("cut",), ("cut",), ("break_", "line", "no"), ("hold", "line")))
+        case 18 if chance.random() < 0.4:
+            yield ("full",)

@@ -107,8 +107,19 @@ class Rules:
 
     def _against(self, vertex: Vertex) -> Iterator[str]:
         """Yield the reasons against a start."""
-        engine, options, meta = self._engine, self._engine.options, vertex.call.meta
         now = asyncio.get_running_loop().time()
+        yield from self._unready(vertex, now)
+        yield from (f"starts before {up.identity} is settled" for up in self._above(vertex) if not up.settled)
+        yield from self._out_of_sequence(vertex)
+        yield from self.called.against(vertex)
+        yield from self._out_of_order(vertex, now)
+        fresh = vertex.run.rest is None  # otherwise it is a further attempt, which follows the interval of retry
+        watched = vertex.queue.cause in {"drift", "poll"} and not vertex.queue.listening
+        if vertex.call.meta.limit and fresh and watched and _alone(vertex):
+            yield from self._too_often(vertex, now)
+
+    def _unready(self, vertex: Vertex, now: float) -> Iterator[str]:
+        """Yield the reasons against a start that are about the vertex alone."""
         if self.paused or self.stopped or vertex.queue.removed:
             yield "starts though nothing may"
         if vertex.run.task or vertex in self._active:
@@ -117,33 +128,28 @@ class Rules:
             yield "starts without a watch"
         if vertex.not_before > now:
             yield f"starts {vertex.not_before - now:g} s too early"
-        if (
-            isinstance(vertex.resource, Lined)
-            and self._machine.lost != now
-            and vertex.ctx.background != (self._machine.line or None)
-        ):
+        line = self._machine.line or None
+        if isinstance(vertex.resource, Lined) and self._machine.lost != now and vertex.ctx.background != line:
             yield f"starts with the line {vertex.ctx.background}, but there is {self._machine.line}"
-        yield from (f"starts before {up.identity} is settled" for up in self._above(vertex) if not up.settled)
-        yield from self._out_of_sequence(vertex)
-        yield from self.called.against(vertex)
-        forward = meta.aggregate and vertex.queue.batch is not None
-        if vertex.queue.new and options.ordering == "definition" and not vertex.queue.listening and not forward:
-            for up in engine.view.graph.vertices[: vertex.position]:
-                together = up.queue.running and up.queue.batch is None and up.group == vertex.group is not None
-                together = together or (up.queue.batch is not None and up.queue.batch is vertex.queue.batch)
-                if not (
-                    up.settled or together or (up.queue.running and up.call.meta.parallel) or self._lets_pass(up, now)
-                ):
-                    yield f"jumps the queue before {up.identity}"
-        fresh = vertex.run.rest is None  # otherwise it is a further attempt, which follows the interval of retry
-        if (
-            meta.limit
-            and fresh
-            and vertex.queue.cause in {"drift", "poll"}
-            and not vertex.queue.listening
-            and _alone(vertex)
+
+    def _out_of_order(self, vertex: Vertex, now: float) -> Iterator[str]:
+        """Yield each earlier vertex for which a new one has to wait by definition order."""
+        queue, engine = vertex.queue, self._engine
+        forward = vertex.call.meta.aggregate and queue.batch is not None
+        if not queue.new or engine.options.ordering != "definition" or queue.listening or forward:
+            return
+        for up in engine.view.graph.vertices[: vertex.position]:
+            if not (up.settled or self._together(up, vertex) or self._lets_pass(up, now)):
+                yield f"jumps the queue before {up.identity}"
+
+    @staticmethod
+    def _together(up: Vertex, vertex: Vertex) -> bool:
+        """Return whether an earlier vertex runs in a way that lets this one start."""
+        if up.queue.running and (
+            up.call.meta.parallel or (up.queue.batch is None and up.group == vertex.group is not None)
         ):
-            yield from self._too_often(vertex, now)
+            return True
+        return up.queue.batch is not None and up.queue.batch is vertex.queue.batch
 
     def call_ends(self, name: str) -> None:
         """Note the end of a call: resources that have waited for it do not hold back others."""

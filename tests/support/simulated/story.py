@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from holdfast.states.requisite_kinds import CARRIES, ON_FAILURE, TABLE
 from simulated.plan import ACTIONS, CONDITIONAL, State
@@ -106,20 +107,23 @@ def _edges(states: Sequence[State]) -> Iterator[Edge]:
             silent.add(name)
         if meta.get("noop") or name in silent:
             continue
-        chosen = ON_CHANGES & spec.keys()
-        gated = CONDITIONAL & spec.keys() - chosen
-        for requisite in ("watch", "onchanges", "listen"):
-            if requisite != "listen" and (
-                gated or (requisite == "watch" and chosen) or (requisite == "onchanges" and len(chosen) > 1)
-            ):
-                continue
-            if requisite == "listen" and kind in ACTIONS:
-                continue
-            yield from (
-                (identity[target], identity[name], requisite)
-                for target in spec.get(requisite, ())
-                if target in identity
-            )
+        yield from (
+            (identity[target], identity[name], requisite)
+            for requisite in ("watch", "onchanges", "listen")
+            if _delivers(requisite, kind, spec)
+            for target in spec.get(requisite, ())
+            if target in identity
+        )
+
+
+def _delivers(requisite: str, kind: str, spec: Mapping[str, Any]) -> bool:
+    """Return whether nothing else of the subscriber decides about the deliveries of a requisite."""
+    if requisite == "listen":
+        return kind not in ACTIONS
+    chosen = ON_CHANGES & spec.keys()
+    if CONDITIONAL & spec.keys() - chosen:
+        return False
+    return not chosen if requisite == "watch" else len(chosen) <= 1
 
 
 def _answers(down: str, kind: str) -> tuple[str, ...]:
