@@ -12,9 +12,9 @@
  *
  *     plugin.serve(PACKAGE, [new Roles()]);
  *
- * Values arrive decoded and validated, and what the author returns is validated as well. What an author throws becomes a
- * failure with a code: `Temporary` may be tried again, `Permanent` may not, `Conflict` says that the resource has another
- * revision, `Partial` that a resource was created but not finished. `Trial` calls a provider in a test.
+ * Values arrive decoded and validated, and what the author returns is validated as well. What an author throws becomes
+ * a failure with a code: `Temporary` may be tried again, `Permanent` may not, `Conflict` says that the resource has
+ * another revision, `Partial` that a resource was created but not finished. `Trial` calls a provider in a test.
  */
 
 import { logFailure } from "./failures.js";

@@ -183,8 +183,8 @@ export class ResourceCalls {
   }
 
   /**
-   * Return the response to a change that has failed after it made something: the next try must know its id. The state is
-   * empty if the author has returned a wrong one.
+   * Return the response to a change that has failed after it made something: the next try must know its id. The state
+   * is empty if the author has returned a wrong one.
    */
   private unfinished(
     kind: Kind,

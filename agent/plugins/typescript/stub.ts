@@ -74,8 +74,8 @@ export class Partial<State> extends Refusal {
 export class Unsupported extends Error {}
 
 /**
- * The operations on one kind of resource, with its arguments and its state. `signal` is aborted when the caller no longer
- * waits. A method that the author does not write answers as its documentation says.
+ * The operations on one kind of resource, with its arguments and its state. `signal` is aborted when the caller no
+ * longer waits. A method that the author does not write answers as its documentation says.
  */
 export abstract class Operations<Args, State> {
   /** `package:module:Name`. */

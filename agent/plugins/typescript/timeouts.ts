@@ -1,4 +1,7 @@
-/** How calls end before their time: a promise cannot be cancelled, so its caller stops waiting, and tells it by a signal. */
+/**
+ * How calls end before their time: a promise cannot be cancelled, so its caller stops waiting, and tells it by a
+ * signal.
+ */
 
 import { TimeOver } from "./failures.js";
 

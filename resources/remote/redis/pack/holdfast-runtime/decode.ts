@@ -2,8 +2,8 @@
 /**
  * From data to values, with every violation of the schema.
  *
- * The data are in one of three forms. On the wire, records use wire names, whole numbers are texts of digits, and a value
- * of the type `any` is within an object, such as `{"$json": 5}`. Two objects stand for other values there:
+ * The data are in one of three forms. On the wire, records use wire names, whole numbers are texts of digits, and a
+ * value of the type `any` is within an object, such as `{"$json": 5}`. Two objects stand for other values there:
  * `{"$unknown": true}` and `{"$secret": ...}`. A key of a mapping that begins with `$` has another `$` before it. State
  * files use the names of the IDL; defaults are in this form. The third form are the values of TypeScript.
  */

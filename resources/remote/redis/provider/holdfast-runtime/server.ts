@@ -3,8 +3,8 @@
  * The process of a plugin: a gRPC server on a unix socket, which only the agent that has started it can use.
  *
  * The agent gives the path of the socket as the only argument, in a directory that belongs to the plugin's user (0700),
- * and the secret of this start through the descriptor that `HOLDFAST_PLUGIN_SECRET` names. The process writes `READY` to
- * standard output once it listens, and ends when its standard input does: no plugin outlives its agent.
+ * and the secret of this start through the descriptor that `HOLDFAST_PLUGIN_SECRET` names. The process writes `READY`
+ * to standard output once it listens, and ends when its standard input does: no plugin outlives its agent.
  */
 
 import { timingSafeEqual } from "node:crypto";

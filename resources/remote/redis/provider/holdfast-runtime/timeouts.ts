@@ -1,5 +1,8 @@
 // Made by `holdfast idl compile` from the package redis, target typescript. Do not edit it.
-/** How calls end before their time: a promise cannot be cancelled, so its caller stops waiting, and tells it by a signal. */
+/**
+ * How calls end before their time: a promise cannot be cancelled, so its caller stops waiting, and tells it by a
+ * signal.
+ */
 
 import { TimeOver } from "./failures.js";
 

@@ -26,8 +26,8 @@ type Caller = <M extends Method>(method: M, request: Given<messages.Requests[M]>
 /**
  * Calls a provider as the agent does: what it gets and returns is validated, encoded and decoded as on the wire.
  *
- * Wrong values throw `Invalid`; a failure throws `Temporary`, `Conflict`, `Partial` or `Permanent`, as the provider did.
- * A defect of the provider is `Permanent`.
+ * Wrong values throw `Invalid`; a failure throws `Temporary`, `Conflict`, `Partial` or `Permanent`, as the provider
+ * did. A defect of the provider is `Permanent`.
  */
 export class Trial {
   private readonly servicer: Servicer;
