@@ -21,7 +21,8 @@ A *case* is a YAML file, `tests/cases/<kind>/<behaviour>.yaml`, that `run_case` 
     plan: changed                         # result of a run without apply; default: as wanted, unless that is an error
     again: right                          # result of a second run; default: right, without changes and further calls
 
-`{tmp}` stands for the temporary directory. A case is run without `apply` first, which may change nothing.
+`{tmp}` stands for the temporary directory. A case is run without `apply` first, which may change nothing. A case of a
+remote kind needs a plugin, whose provider finds the remote things below that directory.
 """
 
 from __future__ import annotations
@@ -294,7 +295,16 @@ def _answered(answer: Mapping[str, Any], stdin: str) -> Mapping[str, Any]:
 OUTCOMES = frozenset({"changed", "right"})
 
 
-def run_case(path: Path, tmp: Path) -> None:
+Plugins = Callable[[Path], Awaitable[Mapping[str, Plugin]]]
+"""Returns the plugins of a case by package, for the directory of the case."""
+
+
+async def no_plugins(_: Path) -> Mapping[str, Plugin]:
+    """Return no plugins."""
+    return {}
+
+
+def run_case(path: Path, tmp: Path, plugins: Plugins = no_plugins) -> None:
     """Run one case in an empty directory.
 
     The kind is the name of the directory that the case is in. Raises `CaseFailed`.
@@ -311,7 +321,12 @@ def run_case(path: Path, tmp: Path) -> None:
     var_dir = tmp.with_name(f"{tmp.name}.var")
     var_dir.mkdir(exist_ok=True)
     world = {word: before[word] for word in ("facts", "pillar", "commands", "sources", "managed") if word in before}
-    asyncio.run(_play(resource, lambda: FakeContext(var_dir, f"{kind}[case]", **world), case, tmp))
+
+    async def play() -> None:
+        known = await plugins(tmp)
+        await _play(resource, lambda: FakeContext(var_dir, f"{kind}[case]", plugins=known, **world), case, tmp)
+
+    asyncio.run(play())
     for name, thing in (wanted.get("files") or {}).items():
         expect(f"{name} afterwards", thing, seen_as(Path(name), thing))
 
