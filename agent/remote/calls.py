@@ -17,6 +17,8 @@ from holdfast.resources.plugin import Plugin, RemoteRecord
 
 CHANGE = 600.0
 """Seconds within which a provider must create, update or delete a resource."""
+ASK = 30.0
+"""Seconds within which it must say whether such a change would be refused."""
 ANSWER = 10.0
 """Seconds that the answer may take in addition."""
 PATIENCE = 2.0
@@ -144,9 +146,9 @@ class RemoteCalls:
     async def _call(self, method: str, name: str, id_: str = "", *, changes: bool = False, **members: Any) -> Any:
         """Return the answer to a call. Raises what its violations and its failure stand for."""
         if changes:
-            request = message[name](subject=self._subject(id_), timeout_ms=int(CHANGE * 1000), **members)
-            wait = self.plugin.call if members["dry_run"] else self._patiently
-            answer = await wait(method, request, CHANGE + ANSWER)
+            limit, wait = (ASK, self.plugin.call) if members["dry_run"] else (CHANGE, self._patiently)
+            request = message[name](subject=self._subject(id_), timeout_ms=int(limit * 1000), **members)
+            answer = await wait(method, request, limit + ANSWER)
         else:
             answer = await self.plugin.call(method, message[name](subject=self._subject(id_), **members))
         self._refuse(method, answer)

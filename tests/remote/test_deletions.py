@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.resources.contract import DECLARED
 from holdfast.states.errors import CompileError
 from remote_bench import LocalPlugin, cloud_kinds, cloud_plugin
 from remote_engine import RemoteEngine
@@ -87,6 +89,35 @@ async def test_a_former_resource_goes_after_those_that_get_the_new_one(cloud):
         "removed the former vpc vpc-1 of vpc main",
     ]
     assert sorted(each["name"] for each in cloud.things.values()) == ["main", "peer", "web"]
+
+
+async def test_a_deletion_after_a_repair_of_drift_is_no_repair(cloud, monkeypatch):
+    """It would be counted as one more, and the log would not say what was removed."""
+    remote = DECLARED["aws-ec2.vpc"].remote
+    monkeypatch.setattr(remote, "remote", replace(remote.remote, poll=0.02))
+    async with cloud.engine.running(VPC + GROUP):
+        cloud.things["vpc-1"]["cidr_block"] = "10.9.0.0/16"
+        repaired = await cloud.engine.until(lambda each: each.comment.startswith("replaced vpc main"))
+        removed = await cloud.engine.until(lambda each: each.comment == "removed the former vpc vpc-1 of vpc main")
+
+    assert (repaired.cause, removed.cause) == ("poll", "recovery")
+
+
+async def test_a_resource_that_is_replaced_again_has_several_former_ones(cloud):
+    """The deletion of the first one fails; all of them go as soon as that succeeds."""
+    await cloud.run(VPC + GROUP)
+    cloud.things["squatter"] = {"name": "squatter", "vpc": "vpc-1"}
+    again = VPC.replace("10.0.", "10.2.")
+    failed = await cloud.run(VPC.replace("10.0.", "10.1.") + GROUP, again + GROUP)
+    cloud.things.pop("squatter")
+    await cloud.run(again + GROUP)
+
+    assert failed.count("the former vpc vpc-1 cannot be deleted: vpc-1 is used by squatter") == 2
+    assert [each for each in failed if each.startswith("replaced vpc main")] != []
+    assert {each["name"]: each.get("cidr_block") for each in cloud.things.values()} == {
+        "main": "10.2.0.0/16",
+        "web": None,
+    }
 
 
 async def test_absent_resources_go_before_those_that_they_refer_to(cloud):

@@ -149,6 +149,7 @@ async def test_a_plan_tells_that_the_provider_would_refuse_a_deletion(run, more,
 
     assert str(caught.value) == told
     assert run.file("kept").exists()
+    assert (run.plugin.requests[-1].dry_run, run.plugin.requests[-1].timeout_ms) == (True, 30_000)
 
 
 async def test_a_replacement_creates_before_it_deletes(run, notes):

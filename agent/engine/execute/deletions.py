@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.agent.engine.decide.marker import Marker
 from holdfast.agent.engine.execute.outcomes import Outcomes
-from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.events import WATCHED, Outcome
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.policy import Policy
 from holdfast.resources.context import Users
@@ -44,7 +44,8 @@ class Deletions:
         left = {vertex: [each for each in _users(vertex, self._policy) if not _has_run(each)] for vertex in waiting}
         due = [vertex for vertex in waiting if not left[vertex] and _may_try(vertex)]
         for vertex in due:
-            self._marker.mark(vertex, vertex.queue.cause)
+            cause = vertex.queue.cause
+            self._marker.mark(vertex, "recovery" if cause in WATCHED else cause)  # the deletion repairs no drift
         for vertex in () if due else reversed(waiting):
             self._record_blocked(vertex, [each for each in left[vertex] if each.failed])
         return bool(due)
