@@ -162,6 +162,20 @@ def test_no_paragraph_of_a_document_has_a_line_of_more_than_120_columns() -> Non
     assert found == []
 
 
+def test_no_line_of_typescript_has_more_than_120_columns() -> None:
+    """The formatter leaves comments as they are. Schemas of packages may have longer texts."""
+    found = [
+        f"{page}:{number}"
+        for folder in ("agent", "resources", "tests")
+        for page in (ROOT / folder).rglob("*.ts")
+        if page.name != "package.ts" and not {"node_modules", "holdfast-runtime"} & {*page.parts}
+        for number, line in enumerate(page.read_text(encoding="utf-8").split("\n"), 1)
+        if len(line) > 120
+    ]
+
+    assert found == []
+
+
 def in_blank(block: re.Match[str]) -> str:
     """Return as many empty lines as a block has."""
     return "\n" * block[0].count("\n")

@@ -2,7 +2,8 @@
  * Changes of keys, as the server reports them (keyspace notifications).
  *
  * The server reports no flush of a database that way; it does so as an invalidation of caches. A connection that is
- * lost is made again, and all keys are read then. As long as that does not succeed, the keys are reported as not watched.
+ * lost is made again, and all keys are read then. As long as that does not succeed, the keys are reported as not
+ * watched.
  */
 
 import * as plugin from "./holdfast-runtime/plugin.js";

@@ -7,8 +7,8 @@ const GRACE = 600_000;
 
 /**
  * Ids of keys. The agent does not say which keys have left its states, so their ids would become ever more. When there
- * are many, each watch reports that changes may have been missed, and the agent reads all keys that it watches. Ids that
- * were not read again are forgotten after some time.
+ * are many, each watch reports that changes may have been missed, and the agent reads all keys that it watches. Ids
+ * that were not read again are forgotten after some time.
  */
 export class KnownKeys {
   private ids = new Set<string>();

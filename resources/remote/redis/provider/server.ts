@@ -122,7 +122,8 @@ function socketTo(settings: Settings): Socket {
   const { socket, host = "127.0.0.1", port = 6379, tls } = settings;
   if (socket !== undefined) return connect({ path: socket });
   if (tls !== true) return connect({ host, port });
-  const name = isIP(host) ? {} : { servername: host }; // TLS sends no addresses; the certificate is compared with `host`
+  // TLS sends no addresses; the certificate is compared with `host`
+  const name = isIP(host) ? {} : { servername: host };
   return connectSecurely({ host, port, ...name, secureContext: contextOf(settings) });
 }
 

@@ -39,8 +39,8 @@ export const ARMED: WatchEvent = { id: "", revision: "" };
 export const MISSED: WatchEvent = { id: "", revision: "" };
 
 /**
- * Changes of a resource, or of all of the kind, are not reported from now on, because the connection is lost for example.
- * It ends with the next event about the same, which says that the resource may have changed meanwhile.
+ * Changes of a resource, or of all of the kind, are not reported from now on, because the connection is lost for
+ * example. It ends with the next event about the same, which says that the resource may have changed meanwhile.
  */
 export function unwatched(why: string, id = ""): WatchEvent {
   return { id, revision: "", unwatched: why };
@@ -125,9 +125,9 @@ export abstract class Operations<Args, State> {
   }
 
   /**
-   * Create the resource as `create` does, which is the default; override this where a server knows such tokens. `intent`
-   * is the same whenever the creation is tried again because its end is not known: the agent or the provider has died
-   * meanwhile. A resource that was made with it is returned, and none is made.
+   * Create the resource as `create` does, which is the default; override this where a server knows such tokens.
+   * `intent` is the same whenever the creation is tried again because its end is not known: the agent or the provider
+   * has died meanwhile. A resource that was made with it is returned, and none is made.
    */
   createOnce(inputs: Args, _intent: string, signal: AbortSignal): Promise<Found<State>> {
     return this.create(inputs, signal);
@@ -149,9 +149,9 @@ export abstract class Operations<Args, State> {
   }
 
   /**
-   * Yield `ARMED`, and then each resource that has changed; `unwatched()` while changes are not seen, which can also come
-   * first. `revision` is that of the last event that the agent has received; empty at the start. With `noop` the agent
-   * only observes, and the watch may not change the server either. When `signal` is aborted, the watch ends.
+   * Yield `ARMED`, and then each resource that has changed; `unwatched()` while changes are not seen, which can also
+   * come first. `revision` is that of the last event that the agent has received; empty at the start. With `noop` the
+   * agent only observes, and the watch may not change the server either. When `signal` is aborted, the watch ends.
    */
   watch(_revision: string, _noop: boolean, _signal: AbortSignal): AsyncIterable<WatchEvent> {
     throw new Unsupported("the provider has no watch");

@@ -82,8 +82,8 @@ export class KindTrial<Args, State> {
   }
 
   /**
-   * Return the resource with this identifier or these inputs; undefined if it does not exist. `intent`: token of a creation
-   * whose end is not known.
+   * Return the resource with this identifier or these inputs; undefined if it does not exist. `intent`: token of a
+   * creation whose end is not known.
    */
   async read(inputs: Args, id = "", intent = ""): Promise<Found<State> | undefined> {
     const { results } = await this.call("Read", {
