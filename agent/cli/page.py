@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from holdfast.agent.narrate import HIDDEN
 from holdfast.agent.phrases import number_of
 from holdfast.resources.contract import CONCERNS, Concern
 from holdfast.resources.visible import clean, escaped
@@ -195,7 +196,9 @@ def _changes(changes: Mapping[str, Any], *, has_diff: bool) -> Iterator[tuple[st
     for name, change in changes.items():
         if (name == "diff" and has_diff) or name in ("newfile", "new"):
             continue
-        if isinstance(change, Mapping) and set(change) == {"old", "new"}:
+        if change == HIDDEN:
+            yield name, None, "changed"
+        elif isinstance(change, Mapping) and set(change) == {"old", "new"}:
             yield name, change["old"] if change["old"] is not None else "", change["new"]
         elif isinstance(change, Mapping):
             yield from ((f"{name}: {part}", None, value) for part, value in change.items())

@@ -17,7 +17,7 @@ from holdfast.agent.engine.model.events import Outcome
 from holdfast.resources import registry
 from holdfast.resources.contract import CONCERNS
 from holdfast.resources.effects import Effect
-from holdfast.resources.secrets import Redactor
+from holdfast.resources.secrets import MASK, Redactor
 from holdfast.states.errors import Location
 from holdfast_process import Tree
 
@@ -232,6 +232,15 @@ def test_the_summary_counts_effects_and_unchanged_resources(effect, result, coun
     done = Outcome("a", 0, result, {"x": "y"}, effect=effect), Outcome("b", 1, result=True)
 
     assert tally(done, 2.0).endswith(f" in 2.0 s: {counted}, 1 ok")
+
+
+def test_another_secret_is_a_change_on_the_page():
+    """As in the text of a plan; two masks would look like equal values."""
+    row = Row("a.b[c]", "would-change", "security", "", "a.sls:1", {"password": {"old": MASK, "new": MASK}}, "")
+    text = "".join(page("Plan", {}, [row], []))
+
+    assert '<th>password</th><td class="v">changed</td>' in text
+    assert MASK not in text
 
 
 def test_a_row_of_a_refresh_has_its_comment_but_no_changes():
