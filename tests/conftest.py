@@ -55,7 +55,7 @@ LONGEST = (
 )
 """Modules that run first in several processes: the run ends when the last module ends."""
 HOSTS = ("tests/conformance", "tests/lab", "tests/remote")
-"""Directories of tests that boot hosts or start servers, which take most of the time: `--sample` runs one in `ONE_IN`."""
+"""Directories of tests that boot hosts or start servers, which take much time: `--sample` runs one in `ONE_IN`."""
 ONE_IN = 8
 MEASURES = frozenset({"effort", "longest_pause", "callbacks", "within"})
 """What measures time: other tests disturb the tests that call it."""
@@ -70,7 +70,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--timing` and `--sample`."""
     text = "run tests that measure time with the others, not at all, or alone"
     parser.addoption("--timing", choices=["with", "without", "alone"], default="with", help=text)
-    text = f"of the tests that boot hosts or start servers, run one in {ONE_IN}; the number says which, so that all are run in turn"
+    text = f"run one in {ONE_IN} of the tests that boot hosts or start servers; the number says which"
     parser.addoption("--sample", type=int, metavar="NUMBER", help=text)
 
 

@@ -45,7 +45,7 @@ def test_removing_a_part_is_a_change() -> None:
     """A summary counts a directory as removed only if the directory itself is gone."""
     assert Effect(("remove",), "/d").counted == "removed"
     assert Effect(("remove",), "/d", "3 entries").counted == "changed"
-    assert {forms.counted for forms in FORMS.values()} == {"created", "changed", "removed"}
+    assert {forms.counted for forms in FORMS.values()} == {"created", "changed", "replaced", "removed"}
 
 
 def test_a_report_has_the_effect_and_its_sentence() -> None:

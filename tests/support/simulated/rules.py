@@ -35,6 +35,8 @@ another, too.
 
 TICK = 1e-6
 """Seconds by which a time that has been added up may be wrong."""
+COUNTED = 4
+"""Steps after which all vertices are counted: that takes as long as what happens in two steps."""
 
 
 class Rules:
@@ -59,6 +61,7 @@ class Rules:
         self.values = Values(engine, machine, self._wrong)
         self.deeds = Deeds(engine, machine, self._wrong)
         self._read, self._overlapped = len(machine.log), len(machine.overlaps)
+        self._steps = 0
         self._adopt = engine._parts.journal.adopt
         engine._parts.journal.adopt = self.changes_hands
         self._start = engine._parts.runs.start
@@ -287,6 +290,9 @@ class Rules:
         if self._active:
             self._let_go()
         self.deeds.step()
+        self._steps += 1
+        if self._steps % COUNTED:
+            return  # a wrong count stays wrong
         settled = not self._engine._swaps.lock.locked() and not any(self._engine._swaps.retirement)
         for what in miscounted(self._engine.view, settled=settled):
             self._wrong(None, what)
