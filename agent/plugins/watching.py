@@ -28,6 +28,8 @@ OUTAGE = 5.0
 """Seconds after which resources whose changes are not reported count as not watched."""
 PAUSE, LONGEST = 0.5, 10.0
 """Seconds between the beginnings of two streams that fail: at first, and at most."""
+MOST, SECOND = 200, 1.0
+"""Events that are told one by one in a second; if there are more, all resources of the kind count as changed."""
 TEXT = 500
 """Most characters of the reason."""
 EVERYTHING = ("", "")
@@ -86,6 +88,10 @@ class EventStream:
         self._losses: dict[tuple[str, str], Loss] = {}
         """(token, identifier) -> why changes are not reported; an empty text stands for all."""
         self._reported = ""
+        self._events = 0
+        """Events of the present second."""
+        self._flooded: set[str] = set()
+        """Kinds with more events than are told."""
 
     async def watch(self, token: str, identifier: Callable[[], str]) -> Watch:
         """Yield None once armed, and again when the resource may have changed.
@@ -191,7 +197,7 @@ class EventStream:
         else:
             self._revision = event.revision or self._revision
             self._resumes[event.token] = self._resumes.get(event.token, True) and bool(event.revision)
-            self._tell(event.token, "" if event.relist else event.id)
+            self._tell_soon(event.token, "" if event.relist else event.id)
 
     def _arm(self) -> None:
         """Tell new watches that they are armed, and all if changes may have been missed."""
@@ -202,6 +208,21 @@ class EventStream:
                 each.armed = True
                 each.tell(self._why(each))
         self._tell_report()
+
+    def _tell_soon(self, token: str, id_: str) -> None:
+        """Tell the watches that are concerned; if the provider floods the agent, tell all of the kind later."""
+        if not self._events:
+            asyncio.get_running_loop().call_later(SECOND, self._next_second)
+        self._events += 1
+        if self._events <= MOST:
+            self._tell(token, id_)
+        else:
+            self._flooded.add(token)
+
+    def _next_second(self) -> None:
+        self._events, flooded, self._flooded = 0, self._flooded, set()
+        for token in flooded:
+            self._tell(token, "")
 
     def _tell(self, token: str, id_: str) -> None:
         """Tell the watches of one resource, or of all of a kind; their changes are reported.

@@ -263,6 +263,26 @@ async def test_a_loss_of_what_nothing_watches_is_not_kept(streams):
     assert stream._losses == {}
 
 
+async def test_a_flood_of_events_is_told_once_a_second(streams, monkeypatch):
+    """It costs the agent little, and nothing is missed: what may have changed is checked."""
+    monkeypatch.setattr(watching, "SECOND", 10 * DEADLINE)
+    monkeypatch.setattr(watching, "MOST", 5)
+    stream = EventStream(streams.open)
+    web, mail = Watcher(stream), Watcher(stream, "mail")
+    await becomes(lambda: (web.times, mail.times) == (1, 1))
+    told: list[str] = []
+    tell = stream._tell
+    monkeypatch.setattr(stream, "_tell", lambda token, id_: (told.append(id_), tell(token, id_)))
+    for _ in range(100):
+        streams.tell(id="web")
+    streams.tell(id="mail")
+    await becomes(lambda: stream._events == 101)
+    stream._next_second()
+    await becomes(lambda: mail.times == 2)
+
+    assert told == ["web"] * 5 + [""]
+
+
 async def test_a_new_stream_says_again_what_the_provider_does_not_see(streams, monkeypatch):
     """Else a loss would last whose end was in the former stream."""
     monkeypatch.setattr(watching, "PAUSE", 0.0)
