@@ -192,6 +192,16 @@ def test_a_setting_in_the_wrong_place_is_told_where_it_belongs(config, text, hin
     assert [(problem.code, problem.hint) for problem in caught.value.problems] == [("unknown-setting", hint)]
 
 
+def test_a_setting_of_a_package_is_told_to_stand_below_config(config):
+    """What is beside it are settings of the agent."""
+    with pytest.raises(SettingsError) as caught:
+        load(config("plugins: {postgres: {database: shop}}\n"))
+
+    (problem,) = caught.value.problems
+    assert problem.hint.startswith("known here: address, ca, ")
+    assert problem.hint.endswith("; what the package declares is written below 'config:'")
+
+
 @pytest.mark.parametrize("text", ["a: [", "- 1\n", "a: 1\na: 2\n"], ids=["syntax", "not a mapping", "key twice"])
 def test_settings_that_are_not_a_mapping_are_an_error(config, text):
     """The error has the file."""
