@@ -143,10 +143,11 @@ async def test_after_a_restart_of_the_server_everything_is_looked_at(watched, ag
     assert told.value.code == "retry"
     server.start()
     server.sql("ALTER EVENT TRIGGER holdfast_dropped DISABLE", "DROP EXTENSION hstore", database=database)
-    seen = {await watched() for _ in KINDS}
+    seen: set[str] = set()
+    while len(seen) < len(KINDS):  # what has changed may be reported twice
+        seen.add(await watched())
 
     assert f"extension:Extension {database}/hstore" in seen
-    assert len(seen) == len(KINDS)
     assert await agent.run("postgres.schema", database=database, name="app") == []
 
 
