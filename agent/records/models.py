@@ -104,7 +104,8 @@ class Change(Model, table="changes"):
     """End of the first run."""
     times: int = 1
     what: str
-    """What was done, in words: `repaired`, `created`, `failed`, `blocked`, `recovered`, `would create`, `called`."""
+    """What was done, in words: `repaired`, `created`, `failed`, `blocked`, `recovered`, `would create`, `called`,
+    `interrupted`."""
     result: Result
     origin: Origin
     cause: str

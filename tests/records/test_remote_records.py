@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.agent.health import Health
 from holdfast.agent.records.records import Records
-from holdfast.agent.records.remote_records import CopiedMemory, RemoteMemory
+from holdfast.agent.records.remote_records import CopiedMemory, RememberedResource, RemoteMemory
 from holdfast.resources.errors import Temporary
 from holdfast.resources.plugin import RemoteRecord
 from holdfast_process import holdfast
@@ -63,6 +63,16 @@ async def test_records_that_are_wanted_together_are_read_together(records):
 
     assert [each.id if each else "" for each in found] == [*(f"id{number}" for number in range(70)), *[""] * 10]
     assert len(pages) == 1
+
+
+@pytest.mark.parametrize(("replaced", "found"), [("n-6", ("n-6",)), ("", ())])
+def test_a_record_of_an_older_version_is_read(replaced: str, found: tuple[str, ...]) -> None:
+    """It had one identifier of a replaced resource, or none."""
+    older = {"$v": 1, "id": f"{TOKEN} web", "token": TOKEN, "name": "web", "identifier": "n-7", "replaced": replaced}
+
+    assert RememberedResource.decode(json.dumps(older).encode()).remembered() == RemoteRecord(
+        "n-7", b"", 1, replaced=found
+    )
 
 
 async def test_a_record_can_be_forgotten_twice(records):

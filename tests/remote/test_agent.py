@@ -49,6 +49,11 @@ class Watched(Notes):
     def listed(self):
         return {each.name: each.stat().st_mtime_ns for each in self.directory.iterdir()}
 
+    async def create_once(self, inputs, intent):
+        with (self.directory.parent / "tokens").open("a") as file:
+            file.write(f"{intent} ")
+        return await self.create(inputs)
+
     async def create(self, inputs):
         hold = self.directory.parent / "hold"
         if hold.exists():
@@ -250,3 +255,23 @@ def test_verbs_that_show_kinds_know_remote_ones_without_a_plugin(site):
     assert check.stdout
     assert "state: notes" in show
     assert "did you mean 'owner'?" in wrong
+
+
+def test_an_agent_that_is_killed_during_a_creation_asks_with_the_same_token_again(site):
+    """The token is on the disk before the provider is asked; `db remote` says that the end is not known."""
+    hold, tokens = site.root / "hold", site.root / "tokens"
+    hold.touch()
+    agent = Agent(site.tree)
+    agent.wait(lambda: text_of(hold), "the creation")
+    agent.process.kill()
+    agent.process.wait()
+    hold.unlink()
+    known = site.tree("db", "remote").stdout
+    with Agent(site.tree) as again:
+        again.wait(lambda: site.resource()["result"] is True, "the end of the run")
+
+    assert "notes:note:Note the note: its creation was begun, and how it ended is not known" in known
+    first, second = tokens.read_text().split()
+    assert first == second != ""
+    assert site.created == ["web"]
+    assert "notes:note:Note the note: web" in site.tree("db", "remote").stdout
