@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from deadline import DEADLINE
+from holdfast.resources.watch_items import Unwatched, WatchItem
 from holdfast.resources.watches import ProcessEnds, either
 
 
@@ -19,20 +20,20 @@ class Source:
     """A watch that tells when it is told."""
 
     def __init__(self) -> None:
-        self.said: asyncio.Queue[Exception | None] = asyncio.Queue()
+        self.said: asyncio.Queue[Exception | WatchItem] = asyncio.Queue()
         self.open = False
 
-    async def watch(self) -> AsyncIterator[None]:
-        """Yield one item for each None; an error is raised, `StopAsyncIteration` ends it."""
+    async def watch(self) -> AsyncIterator[WatchItem]:
+        """Yield each item; an error is raised, `StopAsyncIteration` ends it."""
         self.open = True
         try:
             while True:
                 error = await self.said.get()
                 if isinstance(error, StopAsyncIteration):
                     return
-                if error:
+                if isinstance(error, Exception):
                     raise error
-                yield None
+                yield error
         finally:
             self.open = False
 
@@ -55,6 +56,20 @@ async def test_armed_when_both_are_and_told_by_either() -> None:
             await anext(watch)
     assert not one.open
     assert not other.open
+
+
+async def test_unwatched_as_long_as_one_is() -> None:
+    """Events of the other one do not end that; the next item of the same one does."""
+    one, other = Source(), Source()
+    down = Unwatched("the server is down")
+    async with aclosing(either(one.watch(), other.watch())) as watch:
+        found = []
+        one.said.put_nowait(None)
+        for source, item in ((other, down), (one, None), (other, None)):
+            source.said.put_nowait(item)
+            found.append(await anext(watch))
+
+    assert found == [down, down, None]
 
 
 async def test_what_is_told_while_nobody_looks_is_not_lost() -> None:
