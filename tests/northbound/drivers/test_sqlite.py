@@ -21,6 +21,7 @@ from deadline import DEADLINE
 from holdfast.agent.northbound.api import NbApi
 from holdfast.agent.northbound.drivers import sqlite, sqlite_file, sqlite_groups, sqlite_lock, sqlite_tables
 from holdfast.agent.northbound.drivers.base import (
+    ConditionFailed,
     DbTransaction,
     Delete,
     Driver,
@@ -170,6 +171,18 @@ async def test_a_group_is_as_its_transactions_one_after_the_other(opened, path):
     await anext(watch)
     with pytest.raises(Compacted):
         await anext(aiter(driver.watch(first)))
+
+
+async def test_any_number_of_rows_is_known_when_they_are_written_together(opened, path):
+    """More than one statement looks up: each row keeps its first revision, and conditions on it hold."""
+    driver = await opened(path)
+    ids = [f"{number:04}" for number in range(2 * sqlite_tables.ASKED + 1)]
+    first = await driver.commit(DbTransaction([Put("t", key, b"1") for key in ids]))
+    expected = [Expect("t", key, first) for key in ids]
+    second = await driver.commit(DbTransaction([Put("t", key, b"2") for key in ids], expected))
+    assert {(row.created, row.revision) for row in (await driver.read()).rows} == {(first, second)}
+    with pytest.raises(ConditionFailed):
+        await driver.commit(DbTransaction([Put("t", key, b"3") for key in ids], expected))
 
 
 async def test_a_call_with_a_bug_does_not_fail_the_others(opened, path):
@@ -334,6 +347,28 @@ async def test_a_lock_of_another_process_delays_writes_only(opened, path):
         other.execute("rollback")
     await until(lambda: driver.trouble == "")
     assert await keys(driver) == ["a", "b"]
+
+
+async def test_each_write_is_given_up_at_its_own_time(opened, path):
+    """One timer watches over all of them: a later write has its whole time, and is given up as well."""
+    driver, loop, later = await opened(path), asyncio.get_running_loop(), asyncio.Event()
+
+    async def waited(key: str) -> float:
+        began = loop.time()
+        with pytest.raises(Unavailable):
+            await put(driver, key)
+        return loop.time() - began
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("begin immediate")
+        loop.call_later(sqlite_groups.PATIENCE / 2, later.set)
+        async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as group:
+            first = group.create_task(waited("first"))
+            await later.wait()
+            second = group.create_task(waited("second"))
+        other.execute("rollback")
+    assert min(first.result(), second.result()) > sqlite_groups.PATIENCE * 0.9
+    await put(driver, "third")
 
 
 # -- the disk --------------------------------------------------------------------------------------------------
