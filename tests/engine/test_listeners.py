@@ -7,6 +7,7 @@ import pytest
 from engine_bench import Bench, compilation, pending, state, use
 from fake_machine import Machine
 from holdfast import Permanent, Temporary
+from holdfast.agent.engine.model.events import Ran
 
 RETRY = {"retry": {"attempts": 1000, "interval": 3600, "splay": 0}}
 
@@ -152,3 +153,25 @@ async def test_a_listener_whose_watch_fails_before_its_refresh_is_checked_and_re
         assert "refresh b" in machine.log
         assert pending(engine) == []
         assert engine.converged
+
+
+async def test_a_refresh_after_a_failed_run_wakes_no_vertex_that_the_failure_blocks(
+    bench: Bench, machine: Machine
+) -> None:
+    """The refresh does not show that the resource is as declared."""
+    machine.broken["conf"] = Permanent("no")
+    engine = bench.engine(watch=False)
+
+    await engine.swap(
+        compilation(
+            state("conf", "zsetting.present", listen=["rescue"]),
+            state("rescue", "zaction.run", onfail=["conf"]),
+            state("user", "zsetting.present", require=["conf"]),
+        ),
+        "start",
+    )
+    await engine.settle()
+
+    ran = [(event.outcome.identity, event.outcome.result) for event in bench.events if isinstance(event, Ran)]
+    assert ran.count(("zsetting.present[conf]", True)) == 1
+    assert [result for identity, result in ran if identity == "zsetting.present[user]"] == [False]

@@ -55,7 +55,7 @@ class Deliveries:
         return [
             (edge, self._journal.count(edge))
             for edge, target in edges
-            if edge[2] in ON_FAILURE or listen or target.last.outcome is None or not target.last.outcome.blocks
+            if edge[2] in ON_FAILURE or listen or not target.blocks
         ]
 
     def delivered(self, seen: Seen, outcome: Outcome) -> None:

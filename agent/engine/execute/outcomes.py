@@ -82,7 +82,7 @@ class Outcomes:
 
         `seen`: the change counts that the run acknowledges if it succeeded.
         """
-        recovered = vertex.last.outcome is None or vertex.last.outcome.blocks
+        recovered = vertex.last.outcome is None or vertex.blocks
         if self._policy.daemon and vertex.run.applying and outcome.ran:
             self._rivals.changed(vertex, outcome)
         if vertex.probe.result is not None:
@@ -141,7 +141,7 @@ class Outcomes:
         `recovered`: it was not right before.
         """
         below = vertex.links.downstream
-        if outcome.blocks or not below:
+        if vertex.blocks or not below:
             return
         repaired = outcome.repaired and not outcome.listener
         if recovered:

@@ -253,6 +253,11 @@ class Vertex:
         """Whether the last run failed."""
         return self.last.outcome is not None and self.last.outcome.result is False
 
+    @property
+    def blocks(self) -> bool:
+        """Whether vertices that require this one cannot run."""
+        return self.last.outcome is not None and self.last.outcome.blocks
+
     def carriers(self, *, failure: bool = False) -> list[Edge]:
         """Return the edges that carry changes of this vertex or, with `failure`, its failures."""
         return [(self.key, each.key, kind) for each, kind in self.links.subscribers if (kind in ON_FAILURE) is failure]
