@@ -62,6 +62,8 @@ for the whole time each time.
 """
 BOOTED = Path("/run/systemd/system")
 """Exists where systemd runs the system and therefore announces a shutdown."""
+DOES = {False: "keeps this host as declared in", True: "changes nothing (noop) and compares this host with"}
+"""Whether the agent is in noop -> what its first line says that it does."""
 
 
 class Daemon:
@@ -88,8 +90,9 @@ class Daemon:
             stack.enter_context(self._collector.installed())
             await self._start(stack)
             log.info(
-                "holdfast %s keeps this host as declared in %s (pid %d)",
+                "holdfast %s %s %s (pid %d)",
                 __version__,
+                DOES[self._settings.engine.noop],
                 self._settings.states,
                 os.getpid(),
                 code="agent-started",

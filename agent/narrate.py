@@ -49,10 +49,11 @@ class LogLine(NamedTuple):
 
 
 class Narrator:
-    """Turns events into lines; remembers which resources fail, so that a lasting failure is reported once."""
+    """Turns events into lines; remembers which resources fail, and whether the last line on a pass was a failure."""
 
     def __init__(self, unsaid: str = "") -> None:
         self._failing: dict[str, str] = {}
+        self._troubled = False
         self._unsaid = unsaid
         """A cause that lines do not mention."""
 
@@ -65,7 +66,7 @@ class Narrator:
             case Ran(number, outcome):
                 return self._ran(number, outcome, debug=debug)
             case PassEnded(record):
-                return _ended(record)
+                return self._ended(record)
             case Interrupted(outcome):
                 return _interrupted(outcome)
             case PassStarted(number, cause):
@@ -82,6 +83,27 @@ class Narrator:
                 return _notice(event)
             case Started():
                 return None
+
+    def _ended(self, record: PassRecord) -> LogLine:
+        """Return the end of a pass: whether the host is converged, and the work done.
+
+        The first convergence after a pass that failed is told even if nothing was changed, so that a reader of the log
+        knows how the failure ended.
+        """
+        text = f"{summary(record.tally, record.duration, record)} (pass {record.number}, {record.cause})"
+        fields = {
+            "code": "pass-ended",
+            "pass": record.number,
+            "cause": record.cause,
+            "duration": round(record.duration, 6),
+            "converged": record.converged,
+        }
+        recovered = self._troubled and record.converged
+        self._troubled = (self._troubled or record.tally.any_failed) and not record.converged
+        if record.tally.any_failed:
+            return LogLine("warning", text, fields)
+        worth = recovered or record.asked or record.cause in (*_SEEN, "command") or record.tally.any_changed
+        return LogLine("info" if worth else "debug", text, fields)
 
     def _ran(self, number: int, outcome: Outcome, *, debug: bool) -> LogLine | None:
         level, what = self._judged(outcome)
@@ -281,22 +303,6 @@ def _value(value: Any) -> str:
         value = ", ".join(escaped(str(each)) for each in value)
     text = str(value).rstrip("\n")
     return text if len(text) <= 200 else f"{text[:200]}..."
-
-
-def _ended(record: PassRecord) -> LogLine:
-    """Return the end of a pass: whether the host is converged, and the work done."""
-    text = f"{summary(record.tally, record.duration, record)} (pass {record.number}, {record.cause})"
-    fields = {
-        "code": "pass-ended",
-        "pass": record.number,
-        "cause": record.cause,
-        "duration": round(record.duration, 6),
-        "converged": record.converged,
-    }
-    if record.tally.any_failed:
-        return LogLine("warning", text, fields)
-    worth = record.asked or record.cause in (*_SEEN, "command") or record.tally.any_changed
-    return LogLine("info" if worth else "debug", text, fields)
 
 
 def summary(tally: Tally, seconds: float, record: PassRecord | None = None) -> str:

@@ -326,6 +326,23 @@ def test_end_of_a_pass():
     )
 
 
+def test_the_first_convergence_after_a_failure_is_told():
+    """The last line on the whole host is not that it has not converged, although nothing had to be changed."""
+    narrator = Narrator()
+    failed = PassRecord(1, "poll", 0.0, 0.1, (outcome(result=False),), failing=2)
+    passes = [
+        failed,
+        PassRecord(2, "retry", 0.0, 0.1, (outcome(),), failing=1),
+        PassRecord(3, "recovery", 0.0, 0.1, (outcome(),), converged=True),
+        PassRecord(4, "poll", 0.0, 0.1, (outcome(),), converged=True),
+    ]
+
+    told = [narrator.tell(PassEnded(each)) for each in passes]
+
+    assert [each.level for each in told] == ["warning", "debug", "info", "debug"]
+    assert told[2].text == "converged in 100 ms: 1 checked (pass 3, recovery)"
+
+
 def test_end_of_a_pass_with_earlier_failures():
     """The host has not converged, although this pass repaired its resource."""
     record = PassRecord(3, "drift", 0.0, 0.003, (outcome(changes=CHANGE), outcome("a.b[c]", result=False)), failing=3)

@@ -41,6 +41,8 @@ QUIET: LiteralString = (
 """Keeps the rest of a transaction out of the log, and out of the statistics of statements."""
 UNSAMPLED: LiteralString = "SELECT set_config('log_transaction_sample_rate', '0', false)"
 """Keeps transactions out of the log that are chosen for it when they begin."""
+CASCADE = "to drop what depends on it as well, declare `cascade: true`"
+"""Takes the place of the server's hint to use DROP ... CASCADE, which a state cannot say."""
 Connection = psycopg.AsyncConnection[DictRow]
 
 
@@ -249,7 +251,9 @@ def failures() -> Iterator[None]:
 
 
 def _said(error: psycopg.Error) -> str:
-    """Return what the server says: message, details and hint."""
-    parts = [error.diag.message_primary, error.diag.message_detail, error.diag.message_hint]
-    lines = [" ".join(line.split()) for each in parts if each for line in each.splitlines()]
-    return "; ".join(lines) or " ".join(str(error).split()) or type(error).__name__
+    """Return what the server says: message, details and hint. A hint for SQL becomes one for states."""
+    diag = error.diag
+    hint = CASCADE if "DROP ... CASCADE" in (diag.message_hint or "") else diag.message_hint
+    parts = [each for each in (diag.message_primary, diag.message_detail, hint) if each] or [str(error)]
+    lines = [" ".join(line.split()) for each in parts for line in each.splitlines()]
+    return "; ".join(line for line in lines if line) or type(error).__name__
