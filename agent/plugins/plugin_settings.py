@@ -12,6 +12,7 @@ from typing import Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from holdfast.agent.paths import anchored
+from holdfast.agent.plugins.shipped import ready
 from holdfast.agent.settings_types import Location, SettingsGroup
 from holdfast.resources.fields import field
 from holdfast.states.errors import CompileError, Problem
@@ -108,7 +109,8 @@ with warnings.catch_warnings():
         def _one_way(self) -> Self:
             given = self.model_fields_set
             if "schema" not in given:
-                raise ValueError("write `schema`, the file schema.json of the package: Holdfast has none of this name")
+                known = ", ".join(ready())
+                raise ValueError(f"write `schema`, the file schema.json of the package; only {known} can do without")
             if (self.address is None) == (not self.command):
                 raise ValueError("write either `command`, which the agent runs, or `address`, where the plugin runs")
             if self.address is not None:

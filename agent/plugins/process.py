@@ -9,6 +9,7 @@ has started, also if the agent is killed.
 from __future__ import annotations
 
 import asyncio
+import errno
 import marshal
 import os
 import secrets
@@ -121,7 +122,12 @@ class PluginProcess:
         if not number:
             return None
         told = STEPS.get(step, f"cannot start {self.launch.command[0]}")
-        return Permanent(f"plugin {self.launch.name}: {told}: {os.strerror(int(number))}")
+        why = os.strerror(int(number))
+        if step not in STEPS and int(number) == errno.EACCES:
+            user = f"the user {self.launch.user}" if self.launch.user else "its user"
+            program = os.path.realpath(shutil.which(self.launch.command[0]) or self.launch.command[0])
+            why += f"; {user} must be able to enter the directories of {program}, and to run it"
+        return Permanent(f"plugin {self.launch.name}: {told}: {why}")
 
     async def _hear(self) -> None:
         """Read what the keeper reports, until it ends."""

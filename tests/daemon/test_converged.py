@@ -58,6 +58,7 @@ def test_an_agent_in_noop_is_an_audit_that_can_be_monitored(tree, where):
         converged(tree, agent, yes=False)
         assert "1 of 1 resource would be changed (noop)" in tree("status", check=1).stdout
         agent.wait_log("checked in")
+        assert ("changes nothing (noop) and compares this host with" in agent.log) == (where == "agent")
         (tree.host / "motd").write_text("hello\n")
         converged(tree, agent, yes=True)
         (tree.host / "motd").write_text("defaced\n")

@@ -100,7 +100,7 @@ def test_a_plugin_is_read_with_its_schema_and_its_configuration(config):
         ({"command": None, "config": None, "address": "db:7400"}, "needs `ca` and `cert`"),
         ({"cert": "/x"}, "`cert` is for a plugin with an `address`"),
         ({"comand": ["/a"]}, "did you mean 'command'?"),
-        ({"schema": None}, "write `schema`, the file schema.json of the package: Holdfast has none of this name"),
+        ({"schema": None}, "write `schema`, the file schema.json of the package; only postgres can do without"),
     ],
 )
 def test_a_wrong_setting_is_refused_at_its_line(config, notes, told):

@@ -190,7 +190,7 @@ async def test_any_line_of_a_plugin_is_logged_unless_it_is_too_long(log, below):
     ("command", "error", "told"),
     [
         (["/nonexistent/plugin"], Permanent, "cannot start /nonexistent/plugin: No such file or directory"),
-        (["/etc/passwd"], Permanent, "cannot start /etc/passwd: Permission denied"),
+        (["/etc/passwd"], Permanent, "cannot start /etc/passwd: Permission denied; .* user .* of /etc/passwd"),
         (["sh", "-c", "echo hello"], Permanent, "it wrote 'hello', not 'holdfast-plugin ready'"),
         (["sh", "-c", "exit 3"], Temporary, "it ended with status 3 before it listened"),
         (["sh", "-c", "head -c 100000 /dev/zero"], Permanent, "it is no plugin of holdfast"),

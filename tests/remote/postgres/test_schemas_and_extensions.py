@@ -83,7 +83,7 @@ async def test_an_extension_goes_where_it_has_to_and_brings_what_it_needs(agent,
     assert await agent.run("postgres.extension", database=database, name="earthdistance", cascade=True) == ["create"]
     assert await agent.run("postgres.extension", database=database, name="adminpack") == ["create"]
 
-    with pytest.raises(Failed, match="extension earthdistance depends on .*`cascade: true`$"):
+    with pytest.raises(Failed, match=r"extension earthdistance depends on .*`cascade: true`$"):
         await agent.run("postgres.extension", "absent", database=database, name="cube")
     assert await agent.run("postgres.extension", "absent", database=database, name="cube", cascade=True) == ["delete"]
 
