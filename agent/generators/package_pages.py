@@ -86,6 +86,8 @@ class _ModulePage:
         yield from (f"## `{record.name}`", "", *_notes(record.deprecated, record.since), *_paragraphs(record.docs))
         if configures:
             yield from (f"Configures the plugin: `config` of `{self.package.name}` under `plugins` in agent.yaml.", "")
+            if named := ", ".join(f"`{each.name}_file`" for each in record.fields if each.secret):
+                yield from (f"agent.yaml has no secrets. It names the files that hold them: {named}.", "")
         if record.tag:
             yield from (f"Its member `type` is `{record.tag}`.", "")
         yield from self._table("field", record.fields)
