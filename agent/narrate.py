@@ -138,7 +138,7 @@ class Narrator:
     def _judged(self, outcome: Outcome) -> tuple[Level, str]:
         """Return the level of an outcome, and its description in one or two words."""
         identity, first = outcome.identity, outcome.cause in _SEEN
-        if outcome.result is False and outcome.ran:
+        if result_of(outcome) == "failed":
             again = self._failing.get(identity) == outcome.comment
             self._failing[identity] = outcome.comment
             return ("info", "still failing") if again else ("error", "failed")
@@ -168,7 +168,7 @@ class Narrator:
             return f"ok {outcome.identity}" + ("" if _is_plain(outcome) else f": {outcome.comment}")
         if outcome.result is None:
             return _noop(outcome) + why
-        text = f"{_done(what, outcome)} in {duration(outcome.duration)}{why}"
+        text = f"{_done(what, outcome)}{f' in {duration(outcome.duration)}' if outcome.ran else ''}{why}"
         told = outcome.changes and outcome.result is not False
         return text if told or not outcome.comment else f"{text}: {outcome.comment}"
 

@@ -326,6 +326,19 @@ def test_end_of_a_pass():
     )
 
 
+def test_a_failure_without_a_run_is_told_as_a_failure():
+    """Such as that of a watch: status, history and the end of the pass call it a failure as well."""
+    failed = outcome(result=False, ran=False, cause="poll", comment="cannot watch: the server is down")
+
+    said = Narrator().tell(Ran(1, failed))
+
+    assert (said.level, said.text) == (
+        "error",
+        "failed file.managed[motd] (poll): cannot watch: the server is down",
+    )
+    assert said.fields["result"] == "failed"
+
+
 def test_the_first_convergence_after_a_failure_is_told():
     """The last line on the whole host is not that it has not converged, although nothing had to be changed."""
     narrator = Narrator()
