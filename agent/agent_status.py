@@ -27,8 +27,8 @@ BROKEN = "states-broken"
 """Code of the health condition for a configuration that cannot be used."""
 UNWATCHED = "watch-broken"
 """Code of the health condition for failed watches of resources."""
-WITH_DETAILS = {BROKEN, PAUSED}
-"""Codes of conditions that are logged in detail elsewhere."""
+WITH_DETAILS = {BROKEN, PAUSED, UNWATCHED}
+"""Codes of conditions whose beginning and end are logged in detail elsewhere."""
 
 
 class AgentStatus:

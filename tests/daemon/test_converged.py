@@ -91,3 +91,5 @@ def test_a_broken_watch_is_reported_everywhere_until_it_works_again(tree):
         agent.wait_log("is watched again")
         converged(tree, agent, yes=True)
         assert tree.json("status")["health"] == []
+        for doubled in (f"cannot watch {identity}", "no longer true"):  # the lines of the resource say both
+            assert doubled not in agent.log

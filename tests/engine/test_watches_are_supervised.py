@@ -51,6 +51,18 @@ async def test_a_resource_that_cannot_be_watched_fails_until_it_can(bench: Bench
         assert bench.machine.settings["a"] == "right"
 
 
+async def test_a_reason_that_several_watches_share_is_told_once(bench: Bench) -> None:
+    """Such as a server that is down, whose resources all tell the same. Another reason is told in full."""
+    bench.machine.unwatchable |= {"a", "b"}
+    async with bench.starting(state("a"), state("b")) as engine:
+        await engine.settle()
+
+        notices = bench.notices("watch-failed")
+        first, second, *_ = [notice.text for notice in notices]
+        assert first.startswith("cannot watch: no watch here; again in ")
+        assert second.startswith(f"cannot watch, for the same reason as {notices[0].identity}; again in ")
+
+
 async def test_a_failing_watch_restarts_the_run(bench: Bench) -> None:
     """The old run ends first. The restart costs no retry."""
     async with bench.running(state("a")):

@@ -169,8 +169,11 @@ class Watches:
     ) -> None:
         """Note that the watch has failed. Until it is armed again, the host is not converged."""
         vertex.watching.armed, vertex.watching.failed = False, why
+        said = f": {why}"
+        if (other := next(reversed(self.unwatched), vertex)) is not vertex and self.unwatched[other] == why:
+            said = f", for the same reason as {other.identity}"  # such as a server of many resources that is down
         self.unwatched[vertex] = why
         await self._handler.interrupt(vertex)
         again = "" if delay is None else f"; again in {delay:.3g} s"
-        self._emit(Notice("warning", "watch-failed", vertex.identity, f"cannot watch: {why}{again}", error))
+        self._emit(Notice("warning", "watch-failed", vertex.identity, f"cannot watch{said}{again}", error))
         self._handler.failed(vertex)
