@@ -21,7 +21,7 @@ def _families(plugins: Plugins) -> Iterator[Iterator[str]]:
     up: list[Sample] = [("", (("plugin", each["name"]),), int(each["state"] == "running")) for each in states]
     yield family("holdfast_plugin_up", "gauge", "1: the plugin runs. One that nothing needs is stopped.", up)
     restarts: list[Sample] = [("", (("plugin", each["name"]),), each["restarts"]) for each in states]
-    text = "Unexpected ends of the plugin, after each of which it was started again."
+    text = "Starts after an unexpected end of the plugin, or after a start that has failed."
     yield family("holdfast_plugin_restarts_total", "counter", text, restarts)
     for name, text, label, counter in (
         ("calls", "Calls of the plugin.", "method", counts.calls),

@@ -60,7 +60,7 @@ class Supervisor:
         self.trouble: HoldfastError | None = None
         """Why it does not run, or did not recently."""
         self.restarts = 0
-        """Starts after an end that nothing had asked for."""
+        """Starts after an end that nothing had asked for, or after a start that has failed."""
         self.ready: Ready | None = None
         self._start, self._end, self._health, self._mask = start, end, health, mask
         self._closed = False
@@ -134,8 +134,8 @@ class Supervisor:
                     raise Permanent(str(self.trouble))
                 self._task = asyncio.create_task(self._run(), name=f"plugin {self.name}")
             elif self.state == "waiting" and self._next - loop.time() > PATIENCE:
-                delay = self._next - loop.time()
-                raise Temporary(f"{self.trouble}; it is started again in {delay:.0f} s", delay=delay)
+                told = f"{self.trouble}; it is started again later"  # without the seconds, which would soon be wrong
+                raise Temporary(told, delay=self._next - loop.time())
             await self._changed.wait()
             if self.state == "broken":
                 raise Permanent(str(self.trouble))
@@ -167,6 +167,7 @@ class Supervisor:
             if (delay := self._next - loop.time()) > 0:
                 self._become("waiting")
                 await asyncio.sleep(delay)
+            self.restarts += self.trouble is not None
             self._become("starting")
             try:
                 ready = await self._start()
@@ -192,7 +193,6 @@ class Supervisor:
             why = await self._end_of(ready)
             if loop.time() - began > STEADY:
                 self._failures = 0
-            self.restarts += 1
             self._failed(Temporary(f"plugin {self.name}: {why}"), self._delay())
         finally:
             steady.cancel()
