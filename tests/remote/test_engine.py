@@ -209,4 +209,4 @@ async def test_a_reference_is_unknown_in_a_plan_until_its_resource_exists(note, 
         planned = agent.of("aws-ec2.security_group[other]")
 
     assert agent.of("aws-ec2.vpc[main]").comment == "would create vpc main"
-    assert planned.comment == "unknown until aws-ec2.vpc[main] has run and sent id"
+    assert planned.comment == "unknown until aws-ec2.vpc[main] has run"

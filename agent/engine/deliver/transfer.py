@@ -102,11 +102,11 @@ class Transfers:
             outcome = sender.last.outcome
             would_change = not real and outcome is not None and outcome.result is None
             if would_change and outcome is not None and wanted.key not in outcome.known:
-                return _unsent(vertex, sender, wanted.key)
+                return _unsent(vertex, sender, wanted)
             if got is not None:
                 values[wanted.argument] = got
             elif later(sender):
-                return _unsent(vertex, sender, wanted.key)
+                return _unsent(vertex, sender, wanted)
             elif (missing := _missing(vertex, wanted, sender)) is not None:
                 return missing
         try:
@@ -147,9 +147,10 @@ def _why_not(outcome: Outcome | None) -> str:
     return f": {outcome.comment}" if outcome and not outcome.ran and outcome.comment else ""
 
 
-def _unsent(vertex: Vertex, sender: Vertex, key: str) -> Outcome:
-    """Return the outcome of a receiver whose value is not available yet."""
-    return Outcome.unknown(vertex, f"unknown until {sender.identity} has run and sent {key}", vertex.queue.cause)
+def _unsent(vertex: Vertex, sender: Vertex, wanted: Receive) -> Outcome:
+    """Return the outcome of a receiver whose value is not available yet; the key of a reference is in no state file."""
+    sent = "" if wanted.kind else f" and sent {wanted.key}"
+    return Outcome.unknown(vertex, f"unknown until {sender.identity} has run{sent}", vertex.queue.cause)
 
 
 def applied(call: Call, values: Values) -> Call:
