@@ -26,7 +26,7 @@ from holdfast.agent.phrases import as_declared
 from holdfast.resources.context import CUT
 from holdfast.resources.effects import EffectVerb, phrase
 from holdfast.resources.secrets import MASK
-from holdfast.resources.visible import escaped
+from holdfast.resources.visible import escaped, worded
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -280,15 +280,15 @@ def _change(name: str, change: Any) -> Iterator[str]:
     if change == HIDDEN:
         yield f"{name}: changed"
     elif isinstance(change, Mapping) and set(change) == {"old", "new"}:
-        yield f"{name}: {_value(change['old'])} -> {_value(change['new'])}"
+        yield f"{name}: {value_in_words(change['old'])} -> {value_in_words(change['new'])}"
     elif isinstance(change, Mapping):
-        if parts := [f"{key} {_value(value)}" for key, value in change.items() if not _is_diff(key, value)]:
+        if parts := [f"{key} {value_in_words(value)}" for key, value in change.items() if not _is_diff(key, value)]:
             yield f"{name}: {', '.join(parts)}"
     elif isinstance(change, str) and "\n" in change.rstrip("\n"):
         yield f"{name}:"
         yield from (f"  {line}" for line in change.rstrip("\n").split("\n"))
     elif change not in NOTHING:
-        yield f"{name}: {_value(change)}"
+        yield f"{name}: {value_in_words(change)}"
 
 
 def _is_diff(name: str, change: Any) -> bool:
@@ -296,12 +296,13 @@ def _is_diff(name: str, change: Any) -> bool:
     return name == "diff" and "\n" in str(change).rstrip("\n")
 
 
-def _value(value: Any) -> str:
+def value_in_words(value: Any) -> str:
+    """Return a value of a change as people read it in a state file; at most 200 characters."""
     if value in NOTHING:
         return "none"
     if isinstance(value, (list, tuple)):
-        value = ", ".join(escaped(str(each)) for each in value)
-    text = str(value).rstrip("\n")
+        value = ", ".join(map(worded, value))
+    text = value.rstrip("\n") if isinstance(value, str) else worded(value)
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -51,6 +52,17 @@ def clean(text: str) -> str:
 def escaped(text: str) -> str:
     """Return text of one line without characters that a terminal interprets or that end the line."""
     return text if text.isprintable() else obeyed().sub(_written, text)
+
+
+def worded(value: Any) -> str:
+    """Return a value on one line in the words of state files: `true`, `{timeout: 5min}`. Texts have no quotes."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{worded(key)}: {worded(item)}' for key, item in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(worded, value))}]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return escaped(str(value))
 
 
 def to_json(value: Any) -> str:

@@ -16,6 +16,7 @@ from holdfast.agent.cli.terminal import Paper, ago, one_line, say
 from holdfast.agent.console import DIFF_COLOURS
 from holdfast.agent.host.kept import KeptFiles
 from holdfast.agent.kept_bounds import KEPT_BOUNDS
+from holdfast.agent.narrate import value_in_words
 from holdfast.agent.records.askers import described
 from holdfast.agent.records.drifts import DONE, NEW, ORDER, SEEN, demand_drift, drifts, find, mark
 from holdfast.agent.records.history import HistoryRecord, pass_of
@@ -174,5 +175,5 @@ def _file_in_words(file: Values, *, gone: bool) -> str:
 
 def _change_in_words(change: Any) -> str:
     if isinstance(change, Mapping) and set(change) == {"old", "new"}:
-        return f"{change['old']} -> {change['new']}"
-    return str(change)
+        return f"{value_in_words(change['old'])} -> {value_in_words(change['new'])}"
+    return value_in_words(change)

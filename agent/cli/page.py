@@ -16,7 +16,7 @@ from typing import Any
 from holdfast.agent.narrate import HIDDEN
 from holdfast.agent.phrases import number_of
 from holdfast.resources.contract import CONCERNS, Concern
-from holdfast.resources.visible import clean, escaped
+from holdfast.resources.visible import clean, escaped, worded
 
 ROOM = 16 << 20
 """Most characters of all diffs together."""
@@ -209,7 +209,9 @@ def _changes(changes: Mapping[str, Any], *, has_diff: bool) -> Iterator[tuple[st
 def _value(value: Any) -> str:
     if value in ("", None, [], (), {}):
         return '<span class="faint">none</span>'
-    text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    if isinstance(value, (list, tuple)):
+        value = ", ".join(map(worded, value))
+    text = value if isinstance(value, str) else worded(value)
     return escape(clean(text if len(text) <= LONGEST else f"{text[:LONGEST]}..."), quote=True)
 
 

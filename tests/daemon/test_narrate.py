@@ -228,7 +228,7 @@ def test_changes_that_repeat_the_sentence_are_omitted():
     assert list(details(service)) == []
     assert list(details(command)) == []
     assert list(details(command._replace(identity="cmd.run[x]"))) == ["cmd: touch /x"]
-    assert list(details(outcome(changes={"locked": True}))) == ["locked: True"]
+    assert list(details(outcome(changes={"locked": True}))) == ["locked: true"]
 
 
 def test_the_output_of_a_failed_command_is_not_repeated():
@@ -257,6 +257,21 @@ def test_lists_are_shown_with_commas():
     assert list(details(outcome(changes={"groups": ("a", "b"), "members": (), "gone": {"old": ["c"], "new": []}}))) == [
         "groups: a, b",
         "gone: c -> none",
+    ]
+
+
+def test_values_are_shown_in_the_words_of_state_files():
+    """A user who has written `login: true` reads it so, and never the words of Python."""
+    changes = {
+        "login": {"old": None, "new": True},
+        "settings": {"old": {"a": [1, None]}, "new": {"statement_timeout": "5min", "on": False}},
+        "rules": {"old": False, "new": [{"port": 22}, "x\ny"]},
+    }
+
+    assert list(details(outcome(changes=changes))) == [
+        "login: none -> true",
+        "settings: {a: [1, null]} -> {statement_timeout: 5min, on: false}",
+        "rules: false -> {port: 22}, x\\x0ay",
     ]
 
 
