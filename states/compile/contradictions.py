@@ -9,10 +9,11 @@ from holdfast.resources.contract import Resource, Uid
 from holdfast.states.compile.check import conditional
 from holdfast.states.compile.low import Chunk, Verdict
 from holdfast.states.errors import Problem
-from holdfast.states.parse.marks import NOT_YOURS
+from holdfast.states.parse.marks import or_lenient
 
 ONCE = "the earlier one runs once, in its place in the order, and the later one is maintained"
 """Effect of a contradiction if the earlier state is lenient."""
+KEEP_ONE = "keep one of the two"
 
 
 @dataclass(slots=True)
@@ -40,10 +41,10 @@ def contradictions(chunks: Iterable[Chunk]) -> Contradictions:
             if strict and not reported:
                 reported = True
                 sometimes, message = min(strict, key=lambda clash: clash[0])
-                code, hint = ("contradiction-possible", "") if sometimes else ("contradiction", f"; {NOT_YOURS}")
-                (found.warnings if sometimes else found.problems).append(
-                    chunk.spot.problem(code, message, f"keep one of the two{hint}")
-                )
+                if sometimes:
+                    found.warnings.append(chunk.spot.problem("contradiction-possible", message, KEEP_ONE))
+                else:
+                    found.problems.append(chunk.spot.problem("contradiction", message, or_lenient(KEEP_ONE)))
     return found
 
 
@@ -76,7 +77,7 @@ def _strict(
         elif chunk.identity not in (later := found.superseded.setdefault(owner.identity, [])):
             if not later:
                 message = _message(owner, chunk, uid, why)
-                found.warnings.append(owner.spot.accepted("contradiction", message, ONCE, "keep one of the two"))
+                found.warnings.append(owner.spot.accepted("contradiction", message, ONCE, KEEP_ONE))
             later.append(chunk.identity)
     return strict
 

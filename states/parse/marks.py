@@ -22,6 +22,13 @@ NEAR = 20
 """Maximum number of lines below a key in which its value is searched for."""
 
 
+def or_lenient(hint: str) -> str:
+    """Return a hint followed by `NOT_YOURS`; after a question as a sentence of its own."""
+    if hint.endswith("?"):
+        return f"{hint} {NOT_YOURS[0].upper()}{NOT_YOURS[1:]}"
+    return f"{hint}; {NOT_YOURS}" if hint else NOT_YOURS
+
+
 class Position(Protocol):
     """A position in the text that was parsed, counted from 0; libyaml's own objects are such positions."""
 
@@ -166,7 +173,7 @@ class Document:
         """Return a problem that Salt accepts: an error or, in a lenient document, a warning that says the effect."""
         if self.lenient:
             return self.problem(mark, code, f"{message}: {effect}", hint)._replace(waived=True)
-        return self.problem(mark, code, message, f"{hint}; {NOT_YOURS}" if hint else NOT_YOURS)
+        return self.problem(mark, code, message, or_lenient(hint))
 
     def problem_at(self, location: Location, code: str, message: str, hint: str = "") -> Problem:
         """Return a problem at a location of the source."""

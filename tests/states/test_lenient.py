@@ -63,7 +63,14 @@ def test_the_error_in_strict_states_names_the_setting(problems, case):
     (problem,) = problems(text, lenient=("other*",))
 
     assert (problem.code, problem.waived) == (code, False)
-    assert problem.hint.endswith("if these are not your states, name their SLS in `lenient`")
+    assert problem.hint.endswith("f these are not your states, name their SLS in `lenient`")
+
+
+def test_a_suggestion_ends_with_its_question_mark(problems):
+    """What to do in the states of others is a sentence of its own."""
+    (problem,) = problems("a:\n  lamp.lit:\n    - requir: [x]\n")
+
+    assert problem.hint == "did you mean 'require'? If these are not your states, name their SLS in `lenient`"
 
 
 def test_only_files_with_a_matching_sls_are_lenient(problems):
