@@ -65,6 +65,7 @@ class Weakness(NamedTuple):
     """`owner` or `writable`."""
     message: str
     hint: str
+    directory: bool
 
     def __str__(self) -> str:
         """Return the text as the end of a sentence."""
@@ -76,20 +77,27 @@ def weakness(path: str, info: os.stat_result, acl: bytes, trusted: Collection[in
 
     A sticky directory is safe if a trusted user owns it.
     """
+    directory = stat.S_ISDIR(info.st_mode)
     if info.st_uid not in trusted:
-        known = ", ".join(str(uid) for uid in sorted(trusted))
-        message = f"it belongs to uid {info.st_uid}, which is not trusted ({known})"
-        return Weakness(
-            path, "owner", message, f"chown it, if you trust what is in it: chown {min(trusted, default=0)} {path}"
-        )
+        known = ", ".join(map(user_name, sorted(trusted)))
+        message = f"it belongs to {_with_uid(info.st_uid)}, which is not trusted (trusted: {known})"
+        hint = f"chown it, if you trust what is in it: chown {user_name(min(trusted, default=0))} {path}"
+        return Weakness(path, "owner", message, hint, directory)
     who = writers(info, acl, trusted)
-    if not who or (stat.S_ISDIR(info.st_mode) and info.st_mode & stat.S_ISVTX):
+    if not who or (directory and info.st_mode & stat.S_ISVTX):
         return None
     if info.st_mode & stat.S_IWOTH:
-        return Weakness(path, "writable", "anyone may write it", f"chmod o-w {path}")
-    if acl:
-        return Weakness(path, "writable", f"{called(max(who))} may write it, by its ACL", f"setfacl -b {path}")
-    return Weakness(path, "writable", f"the group {info.st_gid} may write it", f"chmod g-w {path}")
+        message, hint = "anyone may write it", f"chmod o-w {path}"
+    elif acl:
+        message, hint = f"{called(max(who))} may write it, by its ACL", f"setfacl -b {path}"
+    else:
+        message, hint = f"the group {info.st_gid} may write it", f"chmod g-w {path}"
+    return Weakness(path, "writable", message, hint, directory)
+
+
+def _with_uid(uid: int) -> str:
+    name = user_name(uid)
+    return f"uid {uid}" if name == str(uid) else f"user {name} (uid {uid})"
 
 
 def called(uid: int) -> str:

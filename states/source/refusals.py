@@ -25,7 +25,8 @@ def distrusted(weak: Weakness, asked: str) -> CompileError:
     """Return the error for a path that untrusted users can write; names the path that was requested if it differs."""
     code = "source-owner" if weak.code == "owner" else "source-writable"
     leads = "" if f"{asked}/".startswith(f"{weak.path.rstrip('/')}/") else f", and {asked} leads there"
-    return refuse(weak.path, code, f"{weak.message}{leads}", weak.hint)
+    what = "directory" if weak.directory else "file"
+    return refuse(weak.path, code, f"{weak.message}{leads}", weak.hint, what=what)
 
 
 def display(path: Path | str) -> str:
@@ -70,6 +71,6 @@ def closed(path: Path | str, failed: str, error: OSError) -> CompileError:
     return refuse(path, "source-unreadable", f"{failed}: {error.strerror}", hint)
 
 
-def refuse(path: Path | str, code: str, message: str, hint: str, line: int = 0) -> CompileError:
+def refuse(path: Path | str, code: str, message: str, hint: str, line: int = 0, *, what: str = "file") -> CompileError:
     """Return the error for a file that is not read."""
-    return CompileError([Problem(Location(display(path), line), code, f"cannot use this file: {message}", hint)])
+    return CompileError([Problem(Location(display(path), line), code, f"cannot use this {what}: {message}", hint)])

@@ -315,8 +315,8 @@ def test_a_client_names_the_untrusted_owner_of_settings(tmp_path):
     os.chown(tree.config, 12345, 12345)
     said = holdfast("status", "--config", tree.config, check=3).stderr
 
-    assert f"{tree.config}: cannot use this file: it belongs to uid 12345, which is not trusted (0)" in said
-    assert f"chown 0 {tree.config}" in said
+    assert f"{tree.config}: cannot use this file: it belongs to uid 12345, which is not trusted (trusted: root)" in said
+    assert f"chown root {tree.config}" in said
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from holdfast.resources.accounts import user_name
 from holdfast.resources.paths import trust
 from holdfast.resources.paths.trust import ACL, ANYONE, weakness, writers
 
@@ -94,16 +95,16 @@ def test_an_acl_of_this_system_is_understood(tmp_path):
         (
             7,
             stat.S_IFREG | 0o600,
-            "it belongs to uid 7, which is not trusted (0)",
-            "chown it, if you trust what is in it: chown 0 /x",
+            f"it belongs to user {user_name(7)} (uid 7), which is not trusted (trusted: root)",
+            "chown it, if you trust what is in it: chown root /x",
         ),
         (0, stat.S_IFREG | 0o606, "anyone may write it", "chmod o-w /x"),
         (0, stat.S_IFDIR | 0o770, "the group 9 may write it", "chmod g-w /x"),
         (
             7,
             stat.S_IFDIR | 0o1700,
-            "it belongs to uid 7, which is not trusted (0)",
-            "chown it, if you trust what is in it: chown 0 /x",
+            f"it belongs to user {user_name(7)} (uid 7), which is not trusted (trusted: root)",
+            "chown it, if you trust what is in it: chown root /x",
         ),
     ],
 )
@@ -112,6 +113,15 @@ def test_a_weakness_says_how_to_fix_it(uid, mode, message, hint):
     found = weakness("/x", status(uid, 9, mode), b"", ROOT)
     assert found is not None
     assert (found.message, found.hint) == (message, hint)
+
+
+def test_a_user_without_a_name_and_a_directory_are_told():
+    """A reader searches for the user in /etc/passwd, and needs the number if it is not there."""
+    found = weakness("/x", status(4294967, 9, stat.S_IFDIR | 0o700), b"", ROOT)
+
+    assert found is not None
+    assert found.message == "it belongs to uid 4294967, which is not trusted (trusted: root)"
+    assert found.directory
 
 
 def test_a_sticky_directory_of_root_is_not_a_weakness():

@@ -314,7 +314,7 @@ def test_only_what_root_alone_can_write_is_trusted(top):
     """
     assert paths.read_trusted(str(top / "etc/f")) == b"etc/f"
     with pytest.raises(
-        Unsafe, match=rf"cannot trust {top}/home/u/f: {top}/home/u: it belongs to uid {USER}, .*chown 0 {top}/home/u"
+        Unsafe, match=rf"cannot trust {top}/home/u/f: {top}/home/u: it belongs to uid {USER}, .*chown root {top}/home/u"
     ):
         paths.read_trusted(str(top / "home/u/f"))
     (top / "etc/l").symlink_to(top / "home/u/sub/f")

@@ -110,6 +110,7 @@ def test_states_below_a_directory_of_a_user_are_refused(home: Path) -> None:
     file(root / "web.sls", "")
 
     assert refused(root)[:2] == ("source-owner", str(home))
+    assert refused(root)[2].startswith("cannot use this directory: it belongs to uid 12345")
 
 
 def test_states_below_a_directory_with_an_acl_are_refused(top: Path) -> None:
