@@ -155,8 +155,11 @@ class Decoder:
         return self._violate(told[0], path, told[1])
 
     def _hide(self, before: int) -> None:
-        """Remove what later violations tell of a value that is secret."""
-        self.violations[before:] = [each._replace(message=CODES[each.code]) for each in self.violations[before:]]
+        """Remove what later violations tell of a value that is secret; which type it must have is no secret."""
+        self.violations[before:] = [
+            each if each.code == "type" else each._replace(message=CODES[each.code])
+            for each in self.violations[before:]
+        ]
 
     def _violate(self, code: str, path: str, message: str) -> Any:
         self.violations.append(Violation(code, path, message))
@@ -201,7 +204,9 @@ class Decoder:
         if self.wire or not isinstance(data, Mapping):
             return self._text(type_, data, path)
         if set(data) != {REF} or not isinstance(data[REF], str):
-            return self._violate("type", path, "it must be an identifier, or a state: `{ref: ID}`")
+            mistyped = REF not in data and any(nearest(str(key), (REF,)) for key in data)
+            hint = f"; did you mean {REF!r}?" if mistyped else ""
+            return self._violate("type", path, f"it must be an identifier, or a state: `{{ref: ID}}`{hint}")
         self.references.append(StateReference(path, type_.target, data[REF]))
         return UNKNOWN
 

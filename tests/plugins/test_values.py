@@ -248,6 +248,15 @@ def test_a_message_does_not_repeat_a_secret(type_):
     assert "hunter" not in repr(decoder.violations)
 
 
+def test_the_type_that_a_secret_must_have_is_told():
+    """Who writes a list in place of a password needs to know what is wanted, as for any argument."""
+    schema = Schema(Package("p", "1.0.0", modules=(Module("m"),)))
+    decoder = Decoder(schema, wire=False)
+    decoder.field(Field("password", Type("text"), secret=True), ["hunter2"], "password")
+
+    assert [each.message for each in decoder.violations] == ["it must be text, not a list"]
+
+
 def test_a_value_that_its_sender_marks_as_secret_is_not_repeated():
     """Whether its field is secret or not."""
     decoder = Decoder(OTHER, wire=True)

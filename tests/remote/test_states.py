@@ -187,7 +187,9 @@ def test_an_identifier_is_accepted_as_text(states):
         ),
         ("{ref: db}", "requisite-missing", "'db' is of the type notes"),
         ("{ref: other}", "reference-kind", "must refer to a aws-ec2.vpc, not to aws-ec2.security_group[other]"),
-        ("{rfe: main}", "argument-type", "it must be an identifier, or a state: `{ref: ID}`"),
+        ("{rfe: main}", "argument-type", "it must be an identifier, or a state: `{ref: ID}`; did you mean 'ref'?"),
+        ("{reff: main}", "argument-type", "it must be an identifier, or a state: `{ref: ID}`; did you mean 'ref'?"),
+        ("{state: main}", "argument-type", "it must be an identifier, or a state: `{ref: ID}`"),
         ("{ref: 5}", "argument-type", "it must be an identifier, or a state: `{ref: ID}`"),
     ],
 )

@@ -157,10 +157,12 @@ export class Decoder {
     }
   }
 
-  /** Remove what later violations tell of a value that is secret. */
+  /** Remove what later violations tell of a value that is secret; which type it must have is no secret. */
   private hide(before: number): void {
     const told = this.violations.splice(before);
-    this.violations.push(...told.map((each) => ({ ...each, message: CODES[each.code] ?? "it is wrong" })));
+    const hidden = (each: Violation) =>
+      each.code === "type" ? each : { ...each, message: CODES[each.code] ?? "it is wrong" };
+    this.violations.push(...told.map(hidden));
   }
 
   private violate(code: string, path: string, message: string): typeof INVALID {
@@ -231,7 +233,7 @@ export class Decoder {
     try {
       return toJson(fromJson(data));
     } catch (error) {
-      return this.violate("type", path, (error as Error).message);
+      return this.violate("type", path, (error as Error).message); // it names a type, and no value
     }
   }
 
