@@ -161,6 +161,18 @@ async def test_after_a_restart_of_the_server_everything_is_read_again(provider, 
     assert (event.relist, again.id) == (True, "0:k")
 
 
+async def test_a_server_that_is_not_there_is_named_by_its_place(provider, tmp_path):
+    """A reader need not know the error codes of Node.js; the next read tries again."""
+    for place, why in (
+        ({"socket": str(tmp_path / "s")}, f"there is no socket {tmp_path}/s"),
+        ({"host": "127.0.0.1", "port": 1}, "no server listens at 127.0.0.1:1"),
+    ):
+        await provider.configure(**place)
+        for _ in range(2):
+            refused = await provider.read("redis.key", raw=True, name="k", text="a")
+            assert (refused.failure.code, refused.failure.message) == ("retry", f"cannot use the server: {why}")
+
+
 async def test_a_server_that_is_down_at_first_is_watched_as_soon_as_it_is_there(provider, redis):
     """The agent starts before the server does."""
     redis.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -95,3 +96,19 @@ async def test_a_server_that_demands_a_certificate_says_so(provider, secure, cer
     assert wrong.startswith("cannot use the files for TLS (")
     assert f"{certificates}/ca.key" in wrong
     assert "key values mismatch" in wrong
+
+
+async def test_a_port_without_tls_is_named_as_the_likely_cause_once_for_all_reads(provider):
+    """The server is silent, so this takes the five seconds that a connection may take, though three reads wait."""
+    port = free_port()
+    with redis_server.serving(f"port {port}"):
+        await provider.configure(host="127.0.0.1", port=port, tls=True)
+        begun = time.monotonic()
+        reads = (provider.read("redis.key", raw=True, name=name, text="a") for name in "klm")
+        found = [each.failure for each in await asyncio.gather(*reads)]
+
+    assert {each.code for each in found} == {"retry"}
+    assert {each.message for each in found} == {
+        "cannot use the server: the server does not answer by TLS; is it a TLS port?"
+    }
+    assert time.monotonic() - begun < 9

@@ -1,7 +1,7 @@
 /** Connections to the server: how they are made, how commands go through them, and what errors of the server mean. */
 
 import { readFileSync } from "node:fs";
-import { type Socket, connect, isIP } from "node:net";
+import { type Socket, connect, isIP, isIPv6 } from "node:net";
 import { type SecureContext, TLSSocket, connect as connectSecurely, createSecureContext } from "node:tls";
 
 import type { Access as Settings } from "./access_stub.js";
@@ -10,6 +10,8 @@ import { Push, type Reply, ReplyError, ReplyParser, command } from "./replies.js
 
 /** Milliseconds within which the server has to answer. */
 const PATIENCE = 10_000;
+/** Milliseconds within which a connection has to be made. */
+const PATIENCE_OPENING = 5_000;
 /** First words of errors that end by themselves. */
 const PASSING = [
   "LOADING",
@@ -34,6 +36,7 @@ export class Connection {
   private readonly waiting: Waiting[] = [];
   private readonly parser = new ReplyParser();
   private error: Error | undefined;
+  private secured = false;
   /** Receives what the server sends without being asked. */
   onPush: (items: readonly Reply[]) => void = () => undefined;
   onClose: () => void = () => undefined;
@@ -42,7 +45,8 @@ export class Connection {
     socket.on("data", (chunk: Buffer) => this.receive(chunk));
     socket.on("error", (error) => this.close(explained(socket, error)));
     socket.on("close", () => this.close(new Error("the server has closed the connection")));
-    socket.setTimeout(PATIENCE, () => this.close(new Error("the server does not answer")));
+    socket.on("secureConnect", () => (this.secured = true));
+    socket.setTimeout(PATIENCE, () => this.close(this.silence()));
   }
 
   /** Return a connection to a database, after logging in. Throws `Temporary` and `Permanent`. */
@@ -51,12 +55,16 @@ export class Connection {
     const made = new Connection(socket);
     const password = settings.password?.value;
     const login = password === undefined ? [] : ["AUTH", settings.user ?? "default", password];
+    // the timer of a TLS socket starts again once while something waits to be written
+    const timer = setTimeout(() => made.close(made.silence()), PATIENCE_OPENING);
     try {
       await made.ask("HELLO", "3", ...login, "SETNAME", "holdfast");
       if (database > 0) await made.ask("SELECT", String(database));
     } catch (error) {
       made.close(new Error("the connection was not made"));
       throw error;
+    } finally {
+      clearTimeout(timer);
     }
     return made;
   }
@@ -108,6 +116,11 @@ export class Connection {
     if (this.waiting.length === 0) this.socket.setTimeout(0);
   }
 
+  private silence(): Error {
+    const handshake = this.socket instanceof TLSSocket && !this.secured;
+    return new Error(handshake ? "the server does not answer by TLS; is it a TLS port?" : "the server does not answer");
+  }
+
   close(error: Error): void {
     if (this.error !== undefined) return;
     this.error =
@@ -154,7 +167,17 @@ function explained(socket: Socket, error: Error): Error {
   if (/certificate required/.test(error.message)) {
     return new plugin.Permanent("the server demands a certificate: give `certificate` and `key`");
   }
-  return new Error(reasonOf(error));
+  return new Error(unreached(error) ?? reasonOf(error));
+}
+
+/** Return why there is no connection, for the errors of the system that an operator sees. */
+function unreached(error: NodeJS.ErrnoException & { address?: string; port?: number }): string | undefined {
+  const { code, syscall, address, port } = error;
+  if (syscall !== "connect" || address === undefined) return undefined;
+  const place = port === undefined ? address : `${isIPv6(address) ? `[${address}]` : address}:${port}`;
+  if (code === "ENOENT") return `there is no socket ${place}`;
+  if (code === "ECONNREFUSED") return `no server listens at ${place}`;
+  return code === "EACCES" ? `the user of the plugin may not use ${place}` : undefined;
 }
 
 /** Return what an error says; of one of OpenSSL only the reason. */
@@ -179,13 +202,15 @@ function demandRight(reply: Reply): Reply {
 export class Server {
   private readonly readers = new Map<number, Promise<Connection>>();
   private readonly writers = new Map<number, Promise<Connection>>();
+  /** When the last connection to a database was not made, and why. */
+  private readonly failures = new Map<number, { at: number; error: Error }>();
   private turn: Promise<unknown> = Promise.resolve();
 
   constructor(readonly settings: Settings) {}
 
   /** Return the replies to commands, which travel together. */
   async ask(database: number, ...commands: readonly (readonly string[])[]): Promise<Reply[]> {
-    const connection = await this.connection(this.readers, database);
+    const connection = await this.connection(this.readers, database, performance.now());
     return await Promise.all(commands.map((words) => connection.ask(...words)));
   }
 
@@ -195,8 +220,9 @@ export class Server {
    */
   async alone<T>(database: number, work: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> {
     const before = this.turn;
+    const since = performance.now();
     const mine = before.then(async () => {
-      const connection = await this.connection(this.writers, database);
+      const connection = await this.connection(this.writers, database, since);
       if (signal?.aborted === true) throw new plugin.Temporary("the agent no longer waits for this");
       return await work(connection);
     });
@@ -226,14 +252,22 @@ export class Server {
     }
   }
 
-  private async connection(known: Map<number, Promise<Connection>>, database: number): Promise<Connection> {
+  /** Return a connection. If one fails while calls wait, it fails for all of them; later calls try again. */
+  private async connection(
+    known: Map<number, Promise<Connection>>,
+    database: number,
+    since: number,
+  ): Promise<Connection> {
     const before = known.get(database);
     const found = await before?.catch(() => undefined);
     if (found !== undefined && !found.closed) return found;
     const meanwhile = known.get(database);
     if (meanwhile !== undefined && meanwhile !== before) return await meanwhile; // another call has opened it
+    const failure = this.failures.get(database);
+    if (failure !== undefined && failure.at >= since) throw failure.error;
     const made = Connection.open(this.settings, database);
     known.set(database, made);
+    made.catch((error: unknown) => this.failures.set(database, { at: performance.now(), error: error as Error }));
     return await made;
   }
 }
