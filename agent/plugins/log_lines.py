@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -44,6 +45,24 @@ def _parsed(line: bytes) -> tuple[str, Mapping[str, Any]]:
         return "info", {"message": text}
     level = said.pop("level", "info")
     return level if level in ("debug", "info", "warning", "error") else "info", said
+
+
+SILENT = re.compile(r"\s|$|[\]})]+,?$|Node\.js v\d")
+"""Begins a line that does not tell why a program has ended: a stack frame, the end of an object, the interpreter."""
+
+
+class LastWords:
+    """Passes the lines of a log on, and keeps the last one that may tell why the program has ended."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.text = ""
+
+    def __call__(self, level: str, said: Mapping[str, Any]) -> None:
+        """Pass a line on."""
+        if not SILENT.match(said["message"]):
+            self.text = said["message"]
+        self._log(level, said)
 
 
 BURST, PACE = 200, 20.0

@@ -34,10 +34,11 @@ from holdfast.agent.plugins.launching import (
     make_home,
     user_of,
 )
-from holdfast.agent.plugins.log_lines import LINE, Log, read_log
+from holdfast.agent.plugins.log_lines import LINE, LastWords, Log, read_log
 from holdfast.agent.plugins.messages import READY, SECRET_VARIABLE
 from holdfast.resources.context import PATH
 from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.visible import escaped
 
 START = 10.0
 """Seconds within which a plugin has to listen."""
@@ -46,6 +47,8 @@ GRACE = 3.5
 
 At the end of the agent, they follow those of its runs, and both fit in `TimeoutStopSec` of the agent's unit.
 """
+WORDS = 200
+"""Most characters of the line that says why a plugin has ended at its start."""
 KEEPER = program(processes, keeper, start="module.keep(*map(int, sys.argv[1:]))")
 STEPS = {
     "user": NO_USER,
@@ -66,6 +69,9 @@ class PluginProcess:
         """What the keeper has reported, by its first word."""
         self._begun = asyncio.Event()
         """Set once the keeper has said whether the process exists."""
+        self._errors: asyncio.Task[None]
+        """Reads the standard error."""
+        self._last_words: LastWords
         self._told: asyncio.Task[None] = asyncio.ensure_future(self._hear())
         self.ended: asyncio.Task[str] = asyncio.ensure_future(self._wait())
 
@@ -81,10 +87,16 @@ class PluginProcess:
         self._pipes.append(transport)
         return reader
 
-    def keep(self, reading: Coroutine[Any, Any, None]) -> None:
-        """Run what reads an output, as long as the process does."""
+    def read_errors(self, errors: asyncio.StreamReader, log: Log) -> None:
+        """Log the standard error as long as the process runs."""
+        self._last_words = LastWords(log)
+        self._errors = self.keep(read_log(errors, self._last_words))
+
+    def keep(self, reading: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run what reads an output, as long as the process does, and return its task."""
         task = asyncio.ensure_future(reading)
         self.ended.add_done_callback(lambda _: task.done())  # refers to the task, which would be collected otherwise
+        return task
 
     async def listens(self, output: asyncio.StreamReader, path: str, user: PluginUser) -> None:
         """Wait until the plugin listens, and check that no other process does.
@@ -101,7 +113,10 @@ class PluginProcess:
             line = b"a very long line"
         if not line:
             how = await self.ended
-            raise self._refusal() or Temporary(f"plugin {name}: it {how} before it listened")
+            await self._errors  # ends with the process
+            said = escaped(self.launch.mask(self._last_words.text).partition("\n")[0])[:WORDS]
+            why = f": {said}" if said else ""
+            raise self._refusal() or Temporary(f"plugin {name}: it {how} before it listened{why}")
         if line.strip() != READY.encode():
             said = self.launch.mask(line.decode(errors="backslashreplace")).strip()[:80]
             raise Permanent(f"plugin {name}: it wrote {said!r}, not {READY!r}: it is no plugin of holdfast")
@@ -194,7 +209,7 @@ async def launch(wanted: Launch, log: Log, below: Path | None = None) -> PluginP
     plugin = PluginProcess(wanted, keeping, home, Client.local(wanted.name, path, secret))
     try:
         output, errors = await plugin.lines(keeping.output), await plugin.lines(keeping.errors)
-        plugin.keep(read_log(errors, log))
+        plugin.read_errors(errors, log)
         await plugin.listens(output, path, user)
         plugin.keep(read_log(output, log))
     except BaseException:

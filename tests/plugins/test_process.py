@@ -29,6 +29,7 @@ from holdfast.agent.plugins.messages import message
 from holdfast.agent.plugins.process import PluginProcess, launch
 from holdfast.agent.plugins.schema import Schema
 from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.secrets import MASK
 from notes_package import HOME, NOTES, SCHEMA
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
@@ -202,6 +203,35 @@ async def test_what_cannot_be_started_says_why(command, error, told, log, below)
     with pytest.raises(error, match=f"plugin notes: .*{told}"):
         await started(command, below, log)
     assert [*below.iterdir()] == []
+
+
+NODE = """node:internal/modules/cjs/loader:1210
+  throw err;
+  ^
+
+Error: Cannot find module '/opt/notes/main.js'
+    at Module._resolveFilename (node:internal/modules/cjs/loader:1207:15) {
+  code: 'MODULE_NOT_FOUND',
+  requireStack: []
+}
+
+Node.js v20.20.2
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ([sys.executable, "-c", "import no_such"], "status 1 before it listened: .*No module named 'no_such'$"),
+        (["sh", "-c", 'printf %s "$0" >&2', NODE], "listened: Error: Cannot find module '/opt/notes/main.js'$"),
+        (["sh", "-c", "echo the key is s3cret >&2"], f"listened: the key is {re.escape(MASK)}$"),
+        (["sh", "-c", "printf '\\033[2J%1000d\\n' 7 >&2"], r"listened: \\x1b\[2J {193}$"),
+    ],
+)
+async def test_a_plugin_that_ends_at_its_start_is_reported_with_its_last_words(command, told, log, below):
+    """No stack frame and no secret is one; a long line is cut, and nothing of it reaches a terminal as a command."""
+    with pytest.raises(Temporary, match=told):
+        await started(command, below, log, mask=redactor_of(["s3cret"]))
 
 
 async def test_a_plugin_that_does_not_listen_in_time_is_ended(tmp_path, log, monkeypatch, below):
