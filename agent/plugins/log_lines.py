@@ -101,3 +101,34 @@ class BoundedLog:
 def _cut(value: Any) -> Any:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return value if len(text) <= VALUE else text[:VALUE]
+
+
+class StartLog:
+    """Logs the lines of one plugin. Of a start after one that failed, those that both began with are left out."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._starting = self._same = True
+        """Whether the plugin does not run yet, and whether the present start has said what the last one did."""
+        self._before: list[int] = []
+        """Hashes of the first lines of the start that failed."""
+        self._now: list[int] = []
+        """Those of the present start."""
+
+    def begins(self) -> None:
+        """Note that the plugin is started, again if it was being started."""
+        self._starting = self._same = True
+        self._before, self._now = self._now, []
+
+    def succeeded(self) -> None:
+        """Note that the plugin runs: each further line is logged, also those of the next start."""
+        self._starting, self._now = False, []
+
+    def __call__(self, level: str, said: Mapping[str, Any]) -> None:
+        """Log a line, unless it is repeated."""
+        if self._starting and len(self._now) < BURST:
+            self._now.append(hash((level, said["message"])))
+            self._same = self._same and self._now == self._before[: len(self._now)]
+            if self._same:
+                return
+        self._log(level, said)

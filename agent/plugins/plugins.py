@@ -16,7 +16,7 @@ from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.loggers import LazyLogger
 from holdfast.agent.plugins.declared import DeclaredPlugin
-from holdfast.agent.plugins.log_lines import BoundedLog
+from holdfast.agent.plugins.log_lines import BoundedLog, StartLog
 from holdfast.agent.plugins.masking import mask, redactor_of
 from holdfast.agent.plugins.reading import Reads
 from holdfast.agent.plugins.supervisor import Supervisor
@@ -83,6 +83,7 @@ class UsedPlugin:
     def _take(self, declared: DeclaredPlugin) -> None:
         self.declared = declared
         self._redactor = redactor_of(declared.secrets)
+        self._lines = StartLog(BoundedLog(partial(_log, declared.name), self._redactor))
         self._room = asyncio.Semaphore(declared.settings.calls)
         self.checked, self._known_start = CheckedInputs(), ""
         self.supervisor = Supervisor(declared.name, self._start, self._end, self._health, self._redactor)
@@ -102,12 +103,13 @@ class UsedPlugin:
     async def _start(self) -> Ready:
         if self._leaving is not None:
             await self._leaving
-        lines = BoundedLog(partial(_log, self.declared.name), self._redactor)
+        self._lines.begins()
         connecting = await Blocking(1)(_load)
         try:
-            ready: Ready = await connecting.connect(self.declared, lines, self._below)
+            ready: Ready = await connecting.connect(self.declared, self._lines, self._below)
         except HoldfastError as error:
             raise type(error)(self._redactor(str(error))) from None
+        self._lines.succeeded()
         if not ready.client.start or self._known_start not in ("", ready.client.start):
             self.checked = CheckedInputs()
         self._known_start = ready.client.start

@@ -168,6 +168,22 @@ async def test_a_plugin_that_floods_its_log_is_answered_and_bounded(plugin, tmp_
     assert max(len(repr(each)) for each in log) < log_lines.LINE
 
 
+def test_only_what_both_starts_begin_with_is_left_out_of_the_log():
+    """From the first difference on, and once the plugin runs, each line is logged."""
+    lines: list[str] = []
+    log = log_lines.StartLog(lambda _, said: lines.append(said["message"]))
+    for start in ("abc", "abc", "abx", "bx", "bx"):
+        log.begins()
+        for line in start:
+            log("info", {"message": line})
+        lines.append("|")
+    log.succeeded()
+    for line in "bx":
+        log("info", {"message": line})
+
+    assert "".join(lines) == "abc||x|bx||bx"
+
+
 LISTENING = (
     "import os,socket,sys\ns=socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen()\n"
     "print('holdfast-plugin ready',flush=True)\n"

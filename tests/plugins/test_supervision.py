@@ -21,7 +21,7 @@ from certificates import make_certificates
 from deadline import DEADLINE
 from holdfast.agent.health import Health
 from holdfast.agent.model.package import to_json
-from holdfast.agent.plugins import supervisor
+from holdfast.agent.plugins import plugins, supervisor
 from holdfast.agent.plugins.declared import DeclaredPlugin, PluginLoader
 from holdfast.agent.plugins.masking import redactor_of
 from holdfast.agent.plugins.messages import message
@@ -226,6 +226,23 @@ async def test_a_plugin_that_crashes_at_every_start_is_started_ever_more_rarely(
     assert error.value.delay > 0.3
     assert "ended with status 3" in bench.told
     assert bench.plugins.state()[0]["restarts"] >= 1
+
+
+async def test_what_a_plugin_says_at_each_start_is_logged_once_until_it_changes(bench, monkeypatch):
+    """A call that waits for the first starts has the same text in its error."""
+    monkeypatch.setattr(supervisor, "PATIENCE", 0.3)
+    lines: list[str] = []
+    monkeypatch.setattr(plugins, "_log", lambda _name, _level, said: lines.append(said["message"]))
+    said = bench.directory / "said"
+    said.write_text("no such module\n")
+    plugin = await bench.use(command=["sh", "-c", 'cat "$0" >&2; exit 3', str(said)])
+    with pytest.raises(Temporary, match="it ended with status 3 before it listened: no such module; "):
+        await create(plugin, "web")
+    assert bench.plugins.state()[0]["restarts"] >= 1
+    said.write_text("no such file\n")
+    await bench.becomes(lambda: "no such file" in lines)
+
+    assert lines == ["no such module", "no such file"]
 
 
 @pytest.mark.parametrize(
