@@ -53,7 +53,8 @@ class Narrator:
 
     def __init__(self, unsaid: str = "") -> None:
         self._failing: dict[str, str] = {}
-        self._troubled = False
+        self._troubled = self._news = False
+        """Whether the last line on a pass was a failure, and whether something has failed in another way since."""
         self._unsaid = unsaid
         """A cause that lines do not mention."""
 
@@ -88,7 +89,7 @@ class Narrator:
         """Return the end of a pass: whether the host is converged, and the work done.
 
         The first convergence after a pass that failed is told even if nothing was changed, so that a reader of the log
-        knows how the failure ended.
+        knows how the failure ended. A retry that fails as before is no news.
         """
         text = f"{summary(record.tally, record.duration, record)} (pass {record.number}, {record.cause})"
         fields = {
@@ -98,11 +99,12 @@ class Narrator:
             "duration": round(record.duration, 6),
             "converged": record.converged,
         }
-        recovered = self._troubled and record.converged
+        recovered, again = self._troubled and record.converged, self._troubled and not self._news
         self._troubled = (self._troubled or record.tally.any_failed) and not record.converged
-        if record.tally.any_failed:
-            return LogLine("warning", text, fields)
         worth = recovered or record.asked or record.cause in (*_SEEN, "command") or record.tally.any_changed
+        if record.tally.any_failed and (worth or not again):
+            self._news = False
+            return LogLine("warning", text, fields)
         return LogLine("info" if worth else "debug", text, fields)
 
     def _ran(self, number: int, outcome: Outcome, *, debug: bool) -> LogLine | None:
@@ -141,6 +143,7 @@ class Narrator:
         if result_of(outcome) == "failed":
             again = self._failing.get(identity) == outcome.comment
             self._failing[identity] = outcome.comment
+            self._news = self._news or not again
             return ("info", "still failing") if again else ("error", "failed")
         recovered = self._failing.pop(identity, None) is not None and outcome.result is True
         if outcome.undecided:

@@ -371,6 +371,17 @@ def test_the_first_convergence_after_a_failure_is_told():
     assert told[2].text == "converged in 100 ms: 1 checked (pass 3, recovery)"
 
 
+def test_retries_that_fail_as_before_do_not_tell_each_time_that_the_host_has_not_converged():
+    """Another failure does, and a pass that an operator has asked for."""
+    narrator, levels = Narrator(), []
+    for comment, asked in (("down", False), ("down", False), ("full", False), ("full", False), ("full", True)):
+        failed = outcome(result=False, comment=comment, cause="retry")
+        narrator.tell(Ran(1, failed))
+        levels.append(narrator.tell(PassEnded(PassRecord(1, "retry", 0.0, 0.1, (failed,), asked=asked))).level)
+
+    assert levels == ["warning", "debug", "warning", "debug", "warning"]
+
+
 def test_end_of_a_pass_with_earlier_failures():
     """The host has not converged, although this pass repaired its resource."""
     record = PassRecord(3, "drift", 0.0, 0.003, (outcome(changes=CHANGE), outcome("a.b[c]", result=False)), failing=3)
