@@ -17,7 +17,7 @@ from holdfast.agent.idl.declared import ClassSyntax
 from holdfast.agent.idl.names import unknown
 from holdfast.agent.idl.report import SourceReport
 from holdfast.agent.idl.sources import MANIFEST, wrong_member
-from holdfast.agent.idl.starting import TARGETS, files_of
+from holdfast.agent.idl.starting import DECLARED, PROVIDERS, TARGETS, files_of
 from holdfast.agent.idl.targets import BUILT_IN, GROUP, PackageTarget
 from holdfast.agent.idl.writing import SCHEMA, OutputDirectory, with_header, write
 from holdfast.agent.model.package import Package, from_json, to_json
@@ -79,17 +79,7 @@ def _at(found: CompiledPackage, place: str, message: str, hint: str) -> Problem:
 
 def compile_package(root: Path, pack: Path, provider: Path, targets: Sequence[str], *, stale: bool) -> None:
     """Compile a package. Raises `CompileError`; then nothing is written. `stale`: only compare, and write nothing."""
-    _demand_apart(root, pack, provider)
-    package = compiled(root).package
-    chosen, schema = list(_targets(targets)), to_json(package)
-    names, problems = [each.name for each in chosen], list[Problem]()
-    makers = (
-        (pack, {each.name: each.pack for each in chosen}),
-        (provider, {each.name: each.provider for each in chosen}),
-    )
-    outputs = [OutputDirectory(root, _files(package, schema, make, problems), names) for root, make in makers]
-    if problems := problems or [problem for each in outputs for problem in each.compare()]:
-        raise CompileError(problems)
+    outputs = _outputs(root, pack, provider, targets)
     if stale:
         if problems := [problem for each in outputs for problem in each.stale()]:
             raise CompileError(problems)
@@ -103,6 +93,22 @@ def compile_package(root: Path, pack: Path, provider: Path, targets: Sequence[st
             say(f"removed {display(each.root / path)}")
     same = sum(len(each.wanted) - len(each.changed) for each in outputs)
     say(f"{number_of(same, 'file')} unchanged")
+
+
+def _outputs(root: Path, pack: Path, provider: Path, targets: Sequence[str]) -> list[OutputDirectory]:
+    """Return what a package is compiled to, compared with what is there. Raises `CompileError`; nothing is written."""
+    _demand_apart(root, pack, provider)
+    package = compiled(root).package
+    chosen, schema = list(_targets(targets)), to_json(package)
+    names, problems = [each.name for each in chosen], list[Problem]()
+    makers = (
+        (pack, {each.name: each.pack for each in chosen}),
+        (provider, {each.name: each.provider for each in chosen}),
+    )
+    outputs = [OutputDirectory(root, _files(package, schema, make, problems), names) for root, make in makers]
+    if problems := problems or [problem for each in outputs for problem in each.compare()]:
+        raise CompileError(problems)
+    return outputs
 
 
 def _demand_apart(*roots: Path) -> None:
@@ -166,5 +172,10 @@ def new(name: str, folder: Path, language: str) -> None:
     absolute = Path(os.path.abspath(folder))  # noqa: PTH100 - removes ".."
     write([OutputDirectory(folder, {}, changed=files_of(name, language, absolute))])
     idl, pack, provider = (folder / each for each in ("idl", "pack", "provider"))
-    compile_package(idl, pack, provider, TARGETS[language], stale=False)
-    say(f"{folder / 'README.md'} says what is where, and what to do next")
+    outputs = _outputs(idl, pack, provider, TARGETS[language])
+    write(outputs)
+    generated = sum(len(each.changed) for each in outputs)
+    say(f"{number_of(generated, 'file')} generated in {display(pack)} and {display(provider)}")
+    declared, program = display(idl / DECLARED), display(folder / PROVIDERS[language])
+    say(f"yours to edit: {declared} (the resource), {program} (the provider)")
+    say(f"{display(folder / 'README.md')} says what is where, and what to do next")

@@ -19,6 +19,10 @@ TARGETS: Final[Mapping[str, tuple[str, ...]]] = {
     "typescript": ("typescript", "jsonschema", "docs"),
 }
 """Language of the provider, which is a target -> all targets of the example."""
+DECLARED: Final = "notes.py"
+"""File of the declarations, in the folder `idl` of the example."""
+PROVIDERS: Final[Mapping[str, str]] = {"python": "provider/main.py", "typescript": "provider/notes.ts"}
+"""Language -> file with the provider of the example."""
 TEMPLATES = Path(__file__).parent / "new"
 NODE = "/usr/bin/node"
 """Where Node.js is, if it is not in the path."""

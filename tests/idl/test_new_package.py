@@ -29,6 +29,22 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.parametrize(("target", "provider"), [("python", "main.py"), ("typescript", "notes.ts")])
+def test_the_files_to_edit_are_named_and_the_generated_ones_counted(tmp_path, target, provider):
+    """A list of all generated files would hide the two that matter."""
+    folder = tmp_path / "new"
+    counted, edited, last = in_process(
+        "idl", "new", "demo", "--to", str(folder), "--target", target, check=0
+    ).stdout.splitlines()
+
+    assert counted.endswith(f" files generated in {folder}/pack and {folder}/provider")
+    assert edited == (
+        f"yours to edit: {folder}/idl/notes.py (the resource), {folder}/provider/{provider} (the provider)"
+    )
+    assert last.startswith(f"{folder}/README.md says ")
+    assert (folder / "provider" / provider).exists()
+
+
 def test_its_tests_pass(folder):
     """And fail when the provider is damaged."""
     code, told = run(folder / "provider", "unittest")
