@@ -28,6 +28,8 @@ from holdfast.states.source.hostfiles import absolute
 GONE = "no longer kept: newer content has taken its room (records.kept)"
 INDENT = 14
 """Columns of an ID, or of a heading."""
+BELOW = 4
+"""Columns by which an identity is indented that does not fit beside its heading."""
 COLOURS = {NEW: "1;33", SEEN: "33", DONE: "2"}
 """State of the review -> colour."""
 
@@ -110,9 +112,7 @@ def _lines(values: Values, paper: Paper) -> Iterator[str]:
     head = f"{values['id']}  {paper.paint(COLOURS[review], f'{review:<4}')}  {when:<11} "
     used = INDENT + 19
     text = f"{_repaired(values)} {values['resource']}"
-    first, *rest = paper.lines(text, used)
-    yield head + first
-    yield from (" " * used + line for line in rest)
+    yield from paper.beside(head, text, used, BELOW)
     if who := described(values.get("by")):
         yield from (" " * used + paper.dim(line) for line in paper.lines(f"by {who}", used))
 

@@ -149,9 +149,8 @@ class _Page:
         if day != self._day:
             self._day = day
             yield self._paper.bold(day)
-        first, *rest = self._paper.lines(text, STAMP + width)
-        yield f"{self._paper.dim(time.strftime('%H:%M:%S', then))} {head}{first}"
-        yield from (f"{' ' * (STAMP + width)}{line}" for line in rest)
+        head = f"{self._paper.dim(time.strftime('%H:%M:%S', then))} {head}"
+        yield from self._paper.beside(head, text, STAMP + width, STAMP + BELOW)
 
     def _below(self, text: str, indent: int) -> Iterator[str]:
         used = STAMP + indent

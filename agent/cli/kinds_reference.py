@@ -156,7 +156,7 @@ def arguments(fields: Iterable[Field], paper: Paper, *, remote: bool = False) ->
         limits = restrictions(field.type) if remote else ()
         null = " or null" if null_differs(field) or (remote and NONE in members(field.type)) else ""
         said = [words(field.type) + null, *limits, field.unit, default(field), "secret" if field.secret else ""]
-        yield f"  {field.name} ({', '.join(filter(None, said))})"
+        yield from flow(f"  {field.name} ({', '.join(filter(None, said))})", paper.width)
         yield from flow(" " * 6 + (" ".join(described(field)) if remote else field.doc), _width(paper))
 
 

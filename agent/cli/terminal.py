@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -95,6 +96,20 @@ class Paper:
             if most is None or len(lines) <= most
             else [*lines[: most - 1], self.line(" ".join(lines[most - 1 :]), used)]
         )
+
+    def beside(self, head: str, text: str, used: int, below: int) -> Iterator[str]:
+        """Yield a text beside a head that takes `used` columns.
+
+        If a word, such as an identity, does not fit there, the text is below the head, after `below` columns, so that
+        the word can be read and copied as a whole.
+        """
+        room, indent = (self.width or 0) - used, used
+        if self.width is not None and any(columns(word) > room for word in one_line(text).split(" ")):
+            yield head.rstrip(" ")
+            head, indent = " " * below, below
+        first, *rest = self.lines(text, indent)
+        yield head + first
+        yield from (" " * indent + line for line in rest)
 
     def name(self, identity: str, width: int) -> str:
         """Return an identity in a number of columns; the middle of a longer one is left out."""

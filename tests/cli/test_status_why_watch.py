@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from holdfast.agent.cli import explanation, live_view, resource_table
+from holdfast.agent.cli import drift, explanation, kinds_reference, live_view, resource_table
 from holdfast.agent.cli.terminal import Paper, span
 from holdfast.agent.widths import columns, fit, flow, pad, shorten, wrap
 from holdfast.resources.author import Author
@@ -460,3 +460,25 @@ def test_the_live_view_omits_the_kind_before_it_cuts_an_id():
     places = [next(number for number, line in enumerate(lines) if text in line) for text in (name, "test.nop[a]")]
     assert places == sorted(places)
     assert f"file.managed[{name}" not in lines[places[0]]
+
+
+def test_an_identity_that_does_not_fit_in_its_column_is_below_its_heading_and_whole():
+    """`hos` and `t/motd` on two lines can be neither read nor copied. In a file, lines have any length."""
+    name = "file.managed[/srv/www/pages/of/the/whole/host/motd]"
+    values = {"id": "a" * 12, "review": "new", "at": time.time() - 60, "result": "changed", "what": "repaired"}
+    wide, narrow = (plain(drift._lines({**values, "resource": name}, Paper(width))) for width in (120, 80))
+
+    assert wide[0].endswith(f" repaired {name}")
+    assert narrow[1:] == [f"    repaired {name}"]
+    assert list(Paper().beside("head ", name, 30, 4)) == [f"head {name}"]
+    assert list(Paper(40).beside("head ", "two words of text", 29, 4)) == ["head two words", " " * 29 + "of text"]
+
+
+def test_the_arguments_of_a_kind_are_wrapped_between_words(monkeypatch, capsys):
+    """On a narrow terminal."""
+    monkeypatch.setattr(Paper, "stdout", lambda: Paper(40))
+    kinds_reference.show("file.managed", "text")
+    lines = capsys.readouterr().out.splitlines()
+
+    assert [line for line in lines if columns(line) > 40 and not line.startswith("    ")] == []
+    assert any(line.startswith("  name (") for line in lines)
