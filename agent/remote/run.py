@@ -181,10 +181,15 @@ class RemoteRun:
             return True
         await self._announce()
         self.ctx.report.deletes_later = self.apply and bool(self.ctx.assignment.users().every)  # should it fail
-        if self.apply or not users:  # a plan cannot tell what the server refuses once the users are gone
+        doubt = ""
+        try:
             await self.calls.delete(seen, dry_run=not self.apply)
+        except (Permanent, Temporary) as error:
+            if self.apply or not users:
+                raise
+            doubt = f", may be refused: {error}"  # a plan cannot tell what the server refuses once the users are gone
         self.ctx.report.deletes_later = False
-        self._removed(seen)
+        self._removed(seen, doubt)
         if self.apply:
             await self.record.forget()
         return False
@@ -348,10 +353,10 @@ class RemoteRun:
         self.ctx.report.did(effect, applied=self.apply)
         return False
 
-    def _removed(self, seen: Present) -> None:
-        """Report that the resource has been deleted."""
+    def _removed(self, seen: Present, doubt: str = "") -> None:
+        """Report that the resource has been deleted, or would be, with the doubt of a plan."""
         known = {name: value for name, value in seen.state.items() if name in self.kind.inputs}
-        self._did(Effect(("remove",), self.what), self.told.removed(known), self.told.shown(known))
+        self._did(Effect(("remove",), self.what, detail=doubt), self.told.removed(known), self.told.shown(known))
 
     def _send_identifier(self, seen: Present) -> None:
         """Send the identifier of a resource that keeps it until it is gone."""

@@ -142,6 +142,27 @@ async def test_a_plan_knows_what_of_absent_resources_would_go(cloud):
     assert len(cloud.things) == 3
 
 
+async def test_a_plan_tells_what_the_provider_would_refuse_as_long_as_others_use_the_resource(cloud):
+    """It is no failure, since the users go first; `apply` asks when they are gone. Without a user it is one."""
+    call = cloud.plugin.connection.call
+
+    async def refusing(name: str, request: Any, timeout: float | None = None) -> Any:
+        answer = await call(name, request, timeout)
+        if name == "Delete" and request.dry_run and "vpc" in request.subject.token:
+            answer.failure.code, answer.failure.message = "permanent", "it has routes"
+        return answer
+
+    await cloud.run(STATES)
+    cloud.plugin.connection.call = refusing
+    planned = await cloud.run(GONE, noop=True)
+    result = cloud.engine.of(NAMES[0]).result
+    alone = await cloud.run(VPC + ABSENT, noop=True)
+
+    assert (planned[0], result) == ("would remove vpc main, may be refused: it has routes", None)
+    assert planned[1:] == ["would remove security_group web", "would remove security_group peer"]
+    assert alone == ["it has routes"]
+
+
 async def test_a_written_order_and_references_agree(cloud):
     """The peer requires that the network is deleted first, and waits for that, though another one must go before."""
     require = "    - require: [{aws-ec2: main}]\n"
