@@ -128,7 +128,7 @@ def _details(drift: HistoryRecord, paper: Paper, gone: list[Values], run: Values
     for name, text in _facts(drift, run):
         yield from _said(name, text, paper)
     for name, old in (values.get("before") or {}).items():
-        yield from _said("was", f"{name}: {old}", paper)
+        yield from _said("was", f"{name}: {value_in_words(old)}", paper)
     for file in values.get("replaced") or ():
         yield from _said("replaced", _file_in_words(file, gone=file in gone), paper)
     for name, change in (values.get("changes") or {}).items():

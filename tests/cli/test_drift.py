@@ -516,6 +516,21 @@ async def test_former_values_are_printed_as_arguments_or_as_another_state(
     assert said in printed.stdout
 
 
+async def test_a_drift_is_shown_in_the_words_of_state_files(tmp_path: Path) -> None:
+    """What was there, and what was changed: the words of Python are no YAML."""
+    tree = Tree(tmp_path)
+    (tmp_path / "state").mkdir(mode=0o700)
+    desk = Desk(tmp_path / "state")
+    await desk.records.open()
+    changes = {"enabled": {"old": None, "new": True}, "limits": {"old": {"a": False}, "new": {}}}
+    await desk.changes(outcome("service.running[nginx]", before={"active": False}, changes=changes))
+    await desk.records.close()
+
+    shown = (await asyncio.to_thread(tree, "drift", "show", "service.running[nginx]", check=0)).stdout
+    for line in ("active: false", "enabled: none -> true", 'limits: {"a": false} -> {}'):
+        assert line in shown
+
+
 def test_a_secret_that_was_not_repaired_is_not_printed(tmp_path: Path) -> None:
     """In noop the file itself is read: not if others may not read it, nor if it contains a secret of the pillar."""
     tree = Tree(tmp_path)
