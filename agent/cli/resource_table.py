@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import click
@@ -97,9 +97,17 @@ def tree(rows: list[Row], paper: Paper, *, everything: bool) -> Iterator[str]:
 
 def _shown(rows: list[Row], *, everything: bool) -> list[Row]:
     """Return rows with problems first; the others only if `everything` is shown."""
-    return sorted(
-        (row for row in rows if everything or row["state"] not in QUIET), key=lambda row: urgency(row["state"])
-    )
+    shown = (row for row in rows if everything or row["state"] not in QUIET)
+    return [*_once(sorted(shown, key=lambda row: urgency(row["state"])))]
+
+
+def _once(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the rows. A reason why several are not watched, such as a server that is down, is told by the first one."""
+    told: dict[str, str] = {}
+    for row in rows:
+        first = told.setdefault(row["comment"], row["identity"])
+        again = row["comment"].startswith("cannot watch: ") and first != row["identity"]
+        yield {**row, "comment": f"cannot watch, for the same reason as {first}"} if again else row
 
 
 def _counts(branch: list[Row]) -> str:

@@ -225,6 +225,16 @@ def test_status_lists_problems_first():
     assert [line[3:] for line in resource_table.tree(rows, Paper(), everything=True)][1:] == wanted
 
 
+def test_status_tells_a_reason_that_several_watches_share_once():
+    """Another reason is told as well, and so is each failure of a run."""
+    said = {"a": "cannot watch: down", "b": "cannot watch: full", "c": "cannot watch: down", "d": "down", "e": "down"}
+    rows = [row(each, "unwatched", comment=comment) for each, comment in said.items()]
+    lines = [*resource_table.table(rows, Paper(), everything=True)]
+
+    said["c"] = "cannot watch, for the same reason as a"
+    assert [comment in line for line, comment in zip(lines, said.values(), strict=True)] == [True] * 5
+
+
 def test_status_counts_rows_that_the_agent_did_not_send():
     """The agent sends the most urgent rows, and the number of resources in each state."""
     rows = [row("cmd.run[x]", "failed")]

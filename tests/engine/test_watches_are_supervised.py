@@ -53,14 +53,15 @@ async def test_a_resource_that_cannot_be_watched_fails_until_it_can(bench: Bench
 
 async def test_a_reason_that_several_watches_share_is_told_once(bench: Bench) -> None:
     """Such as a server that is down, whose resources all tell the same. Another reason is told in full."""
-    bench.machine.unwatchable |= {"a", "b"}
-    async with bench.starting(state("a"), state("b")) as engine:
+    bench.machine.unwatchable |= {"a", "b", "c"}
+    async with bench.starting(state("a"), state("b"), state("c")) as engine:
         await engine.settle()
 
         notices = bench.notices("watch-failed")
-        first, second, *_ = [notice.text for notice in notices]
+        first, *others = [notice.text for notice in notices[:3]]
         assert first.startswith("cannot watch: no watch here; again in ")
-        assert second.startswith(f"cannot watch, for the same reason as {notices[0].identity}; again in ")
+        said = f"cannot watch, for the same reason as {notices[0].identity}; again in "
+        assert [each.startswith(said) for each in others] == [True, True]
 
 
 async def test_a_failing_watch_restarts_the_run(bench: Bench) -> None:

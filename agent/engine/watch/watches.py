@@ -169,11 +169,21 @@ class Watches:
     ) -> None:
         """Note that the watch has failed. Until it is armed again, the host is not converged."""
         vertex.watching.armed, vertex.watching.failed = False, why
-        said = f": {why}"
-        if (other := next(reversed(self.unwatched), vertex)) is not vertex and self.unwatched[other] == why:
-            said = f", for the same reason as {other.identity}"  # such as a server of many resources that is down
+        said = self._said(vertex, why)
         self.unwatched[vertex] = why
         await self._handler.interrupt(vertex)
         again = "" if delay is None else f"; again in {delay:.3g} s"
         self._emit(Notice("warning", "watch-failed", vertex.identity, f"cannot watch{said}{again}", error))
         self._handler.failed(vertex)
+
+    def _said(self, vertex: Vertex, why: str) -> str:
+        """Return the reason, or the vertex that has told it before: a server that is down has many resources.
+
+        The first and the last failure are looked at, which is enough for that.
+        """
+        first = next(iter(self.unwatched), vertex)
+        if first is not vertex:
+            for other in (first, next(reversed(self.unwatched))):
+                if other is not vertex and self.unwatched[other] == why:
+                    return f", for the same reason as {other.identity}"
+        return f": {why}"
