@@ -9,6 +9,7 @@ import pytest
 from holdfast.agent.plugins.schema import Schema
 from holdfast.agent.plugins.shipped import FOLDER
 from holdfast.resources import registry
+from holdfast.resources.contract import DECLARED
 from holdfast.states.declare.salt_hints import ARGUMENTS, FUNCTIONS, NAMES, SALT, SALT_KINDRED
 
 
@@ -134,8 +135,10 @@ def test_a_state_that_only_salt_has(problems, kind):
         ("redis.key", "redis"),
     ],
 )
-def test_a_state_for_which_holdfast_brings_a_package(problems, kind, package):
+def test_a_state_for_which_holdfast_brings_a_package(problems, kind, package, monkeypatch):
     """The hint names kinds that the package has, and the setting without which they do not exist."""
+    for known in registry.remote():  # an agent of another test in this process may have had the setting
+        monkeypatch.delitem(DECLARED, known)
     (problem,) = problems(f"x:\n  {kind}: []\n")
 
     assert (problem.code, problem.message) == ("unknown-state", f"there is no state {kind.partition('.')[0]!r}")
