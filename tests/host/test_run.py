@@ -38,7 +38,7 @@ def alive(pid: int) -> bool:
     """Return whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second one if it ends while it is read
         return False
 
 

@@ -94,7 +94,7 @@ def test_a_file_that_another_user_can_write_is_refused(pem, tmp_path, name):
     settings = {"cert": pem / "own.pem", "key": pem / "own.key", "user": "u", name: path}
     made(**settings)
     os.chown(path, 65534, 65534)
-    with pytest.raises(Unavailable, match=f"cannot trust {path}: it belongs to uid 65534"):
+    with pytest.raises(Unavailable, match=rf"cannot trust {path}: it belongs to .*uid 65534"):
         made(**settings)
 
 
