@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 import etcd_server
+from extent import CI
 from fake_machine import Action, Machine, Setting
 from holdfast.resources.interfaces import registry as interfaces
 from no_other_agent import hide_other_agent
@@ -20,7 +21,7 @@ from virtual_time import VirtualLoop
 
 # A busy machine is no failure of a property. CI tries the same examples each time, so that a run is red for what was
 # changed; looking for new ones is the work of every other run, and of scripts/fuzz.
-settings.register_profile("holdfast", deadline=None, derandomize="CI" in os.environ, print_blob=True)
+settings.register_profile("holdfast", deadline=None, derandomize=CI, print_blob=True, max_examples=100 if CI else 50)
 settings.load_profile("holdfast")
 
 hide_other_agent()
@@ -54,8 +55,14 @@ LONGEST = (
     "tests/states/test_properties.py",
 )
 """Modules that run first in several processes: the run ends when the last module ends."""
-HOSTS = ("tests/conformance", "tests/lab", "tests/remote")
-"""Directories of tests that boot hosts or start servers, which take much time: `--sample` runs one in `ONE_IN`."""
+SAMPLED = (
+    "tests/conformance",
+    "tests/lab",
+    "tests/remote",
+    "tests/idl/test_new_typescript_package.py",
+    "tests/project/test_benchmarks.py",
+)
+"""Tests that boot hosts or start servers or compilers, which take much time: `--sample` runs one in `ONE_IN`."""
 ONE_IN = 8
 MEASURES = frozenset({"effort", "longest_pause", "callbacks", "within"})
 """What measures time: other tests disturb the tests that call it."""
@@ -70,7 +77,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--timing` and `--sample`."""
     text = "run tests that measure time with the others, not at all, or alone"
     parser.addoption("--timing", choices=["with", "without", "alone"], default="with", help=text)
-    text = f"run one in {ONE_IN} of the tests that boot hosts or start servers; the number says which"
+    text = f"run one in {ONE_IN} of the tests that boot hosts or start servers or compilers; the number says which"
     parser.addoption("--sample", type=int, metavar="NUMBER", help=text)
 
 
@@ -80,7 +87,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if (timing := config.getoption("--timing")) != "with":
         out |= {item for item in items if measures_time(item) is not (timing == "alone")}
     if (number := config.getoption("--sample")) is not None:
-        folders = [config.rootpath / folder for folder in HOSTS]
+        folders = [config.rootpath / folder for folder in SAMPLED]
         out |= left_out([item for item in items if any(map(item.path.is_relative_to, folders))], number)
     if out:
         config.hook.pytest_deselected(items=[item for item in items if item in out])
@@ -125,7 +132,7 @@ def etcd() -> Iterator[etcd_server.Cluster]:
 
     The test is skipped where etcd is not installed; on CI that is an error.
     """
-    if not etcd_server.installed() and not os.environ.get("CI"):
+    if not etcd_server.installed() and not CI:
         pytest.skip("etcd is not installed (Debian: etcd-server)")
     with etcd_server.Cluster() as cluster:
         yield cluster
@@ -142,7 +149,7 @@ def _clock_is_given_back() -> Iterator[None]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """On CI everything the tests need is there: a skipped test is one that did not run."""
     skipped = terminalreporter.stats.get("skipped", [])
-    if os.environ.get("CI") and skipped:
+    if CI and skipped:
         terminalreporter.section("skipped on CI: a failure")
         for report in skipped:
             terminalreporter.line(
@@ -153,5 +160,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Make it so."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if os.environ.get("CI") and exitstatus == 0 and reporter is not None and reporter.stats.get("skipped"):
+    if CI and exitstatus == 0 and reporter is not None and reporter.stats.get("skipped"):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -265,7 +265,7 @@ def lives(pid: str) -> bool:
     """Return whether a process runs; one that has ended and waits for its parent does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 

@@ -202,7 +202,7 @@ function demandRight(reply: Reply): Reply {
 export class Server {
   private readonly readers = new Map<number, Promise<Connection>>();
   private readonly writers = new Map<number, Promise<Connection>>();
-  /** When the last connection to a database was not made, and why. */
+  /** When the server was last too silent for a connection to a database, and the error. */
   private readonly failures = new Map<number, { at: number; error: Error }>();
   private turn: Promise<unknown> = Promise.resolve();
 
@@ -252,7 +252,7 @@ export class Server {
     }
   }
 
-  /** Return a connection. If one fails while calls wait, it fails for all of them; later calls try again. */
+  /** Return a connection. If the server is silent while calls wait, it is for all of them; later calls try again. */
   private async connection(
     known: Map<number, Promise<Connection>>,
     database: number,
@@ -265,9 +265,13 @@ export class Server {
     if (meanwhile !== undefined && meanwhile !== before) return await meanwhile; // another call has opened it
     const failure = this.failures.get(database);
     if (failure !== undefined && failure.at >= since) throw failure.error;
+    const began = performance.now();
     const made = Connection.open(this.settings, database);
     known.set(database, made);
-    made.catch((error: unknown) => this.failures.set(database, { at: performance.now(), error: error as Error }));
+    made.catch((error: unknown) => {
+      const at = performance.now();
+      if (at - began > PATIENCE_OPENING / 2) this.failures.set(database, { at, error: error as Error });
+    });
     return await made;
   }
 }
