@@ -88,7 +88,7 @@ class Narrator:
     def _ended(self, record: PassRecord) -> LogLine:
         """Return the end of a pass: whether the host is converged, and the work done.
 
-        The first convergence after a pass that failed is told even if nothing was changed, so that a reader of the log
+        The first convergence after a failed pass is logged even if nothing was changed, so that a reader of the log
         knows how the failure ended. A retry that fails as before is no news.
         """
         text = f"{summary(record.tally, record.duration, record)} (pass {record.number}, {record.cause})"

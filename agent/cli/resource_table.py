@@ -102,7 +102,7 @@ def _shown(rows: list[Row], *, everything: bool) -> list[Row]:
 
 
 def _once(rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the rows. A reason why several are not watched, such as a server that is down, is told by the first one."""
+    """Yield the rows. If several are not watched for one reason, such as a server that is down, the first has it."""
     told: dict[str, str] = {}
     for row in rows:
         first = told.setdefault(row["comment"], row["identity"])

@@ -29,7 +29,7 @@ OUTAGE = 5.0
 PAUSE, LONGEST = 0.5, 10.0
 """Seconds between the beginnings of two streams that fail: at first, and at most."""
 MOST, SECOND = 200, 1.0
-"""Events that are told one by one in a second; if there are more, all resources of the kind count as changed."""
+"""Most events in a second that are handled one by one; after more, all resources of the kind count as changed."""
 TEXT = 500
 """Most characters of the reason."""
 EVERYTHING = ("", "")
@@ -91,7 +91,7 @@ class EventStream:
         self._events = 0
         """Events of the present second."""
         self._flooded: set[str] = set()
-        """Kinds with more events than are told."""
+        """Kinds with more events in this second than are handled one by one."""
 
     async def watch(self, token: str, identifier: Callable[[], str]) -> Watch:
         """Yield None once armed, and again when the resource may have changed.

@@ -109,7 +109,7 @@ class Events:
     async def _follow(self, database: str) -> None:
         """Tell watches whenever a database may have changed, until it does not exist any more.
 
-        While there is no connection, watches are told why.
+        While there is no connection, each watch reports why.
         """
         wait = SHORTEST
         while True:
