@@ -21,6 +21,7 @@ from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.expressions import expression
 from holdfast.resources.fields import field
+from holdfast.resources.kinds._config_file import identity
 from holdfast.resources.kinds.file.base import (
     NEW_FILE,
     Ownership,
@@ -232,7 +233,7 @@ class Edit(Placed):
         """Return the check that `write_file` calls before it replaces the file: changes by others must not be lost."""
 
         async def check(_: str) -> None:
-            if _looks(place.look()) != _looks(seen):
+            if identity(place.look()) != identity(seen):
                 raise Temporary(
                     f"cannot edit {self.name}: the file was changed by another program during the edit", delay=0.1
                 )
@@ -257,11 +258,6 @@ def is_brief(pattern: str, text: str) -> bool:
         return expression(pattern).is_short(text)
     except (re.error, OverflowError, RecursionError):
         return True
-
-
-def _looks(seen: os.stat_result | None) -> tuple[int, ...] | None:
-    """Return attributes of which at least one changes whenever the file changes."""
-    return None if seen is None else (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
 
 def _bytes(text: str) -> bytes:

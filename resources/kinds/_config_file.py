@@ -1,0 +1,172 @@
+"""Base of the kinds that manage single entries of a configuration file; all other bytes of it stay as they are."""
+
+from __future__ import annotations
+
+import os
+import stat
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
+
+from holdfast.resources.context import Context, Watch
+from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.delta import Delta, State, compare
+from holdfast.resources.dependencies import Dependency, lies_in
+from holdfast.resources.diff import hidden, unified
+from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.file_locks import file_lock
+from holdfast.resources.kinds.file.base import (
+    Ownership,
+    demand_parent,
+    found,
+    is_public,
+    make_parents,
+    os_errors,
+    ownership,
+    place_of,
+)
+from holdfast.resources.paths import Place
+from holdfast.resources.paths.handle import what
+from holdfast.resources.traits import Edgeable
+
+LIMIT = 4 << 20
+"""Greatest size of a configuration file, in bytes."""
+
+
+class ConfigEntry(Edgeable, Resource):
+    """Base of the kinds of entries. A subclass has three pure methods: `file`, `read` and `edited`.
+
+    Its watch is inotify on the file. Other entries, comments and blank lines are left as they are, and so are owner and
+    mode. A file that another program has changed since it was read is not overwritten.
+    """
+
+    mode_of_new: ClassVar[int] = 0o644
+    """Mode of a file that does not exist yet."""
+    makes_parents: ClassVar[bool] = False
+    """Whether missing parent directories are made, too."""
+    hides_diff: ClassVar[bool] = False
+    """Whether the file has secrets, so that no diff is shown."""
+
+    @abstractmethod
+    def file(self) -> str:
+        """Return the absolute path of the configuration file."""
+
+    @abstractmethod
+    def read(self, text: str) -> State:
+        """Return the present state of the entry in a text; None if there is no such entry.
+
+        Raises `Permanent` if the text cannot be understood.
+        """
+
+    @abstractmethod
+    def edited(self, text: str) -> str:
+        """Return the text with the entry as declared. Called only if it differs. Raises `Permanent`."""
+
+    async def owner_of_new(self, ctx: Context) -> Ownership:
+        """Return the owner of a file, and of parent directories, that do not exist yet."""
+        return await ownership(ctx, None, None)
+
+    async def verify(self, ctx: Context, path: str) -> None:
+        """Check the complete new file at a temporary path, before it is put in place. Raises `Permanent`."""
+
+    async def probe(self, ctx: Context) -> State:
+        """Return the present state of the entry, and report the diff to the declared one."""
+        place, seen = found(self.file(), follow=True)
+        text = await text_at(ctx, self.file(), place, seen)
+        state = self.read(text)
+        if compare(state, self.desired()) is not None:
+            mode = self.mode_of_new if seen is None else seen.st_mode
+            ctx.report.public = is_public(place, mode) and not self.hides_diff
+            if not self.hides_diff and not hidden(None, mode):
+                ctx.report.diff = ctx.report.diff or unified(_bytes(text), _bytes(self.edited(text)), self.file())
+        return state
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """Write the file with the entry as declared."""
+        await self.rewrite(ctx, self.edited)
+
+    async def text(self, ctx: Context) -> str:
+        """Return the text of the file; empty if it does not exist. Raises `Permanent` or `Temporary`."""
+        return await text_at(ctx, self.file(), *found(self.file(), follow=True))
+
+    async def rewrite(self, ctx: Context, change: Callable[[str], str]) -> None:
+        """Replace the file by what `change` returns for its text, one resource at a time.
+
+        Raises `Permanent`, and `Temporary` if another program has changed the file meanwhile.
+        """
+        path = self.file()
+        async with file_lock(path):
+            place, seen = found(path, follow=True)
+            text = await text_at(ctx, path, place, seen)
+            new = change(text)
+            if new == text and seen is not None:
+                return
+            if place is None or seen is None:
+                owner = await self.owner_of_new(ctx)
+                owner.demand(path)
+                demand_parent(path, makedirs=self.makes_parents, apply=True)
+                if place is None:
+                    ctx.report.touched = True
+                    make_parents(path, owner)
+                    place = place_of(path)
+                mode, uid, gid = self.mode_of_new if owner.mode is None else owner.mode, owner.uid, owner.gid
+            else:
+                place.demand_own(seen, "edit")
+                mode, uid, gid = stat.S_IMODE(seen.st_mode) & 0o777, seen.st_uid, seen.st_gid
+            await self._write(ctx, place, seen, _bytes(new), (mode, uid, gid))
+
+    async def _write(
+        self, ctx: Context, place: Place, seen: os.stat_result | None, data: bytes, attributes: tuple[int, int, int]
+    ) -> None:
+        mode, uid, gid = attributes
+
+        async def check(path: str) -> None:
+            await self.verify(ctx, path)
+            if identity(place.look()) != identity(seen):
+                raise Temporary(
+                    f"cannot edit {place.path}: the file was changed by another program during the edit", delay=0.1
+                )
+
+        with os_errors("write", place.path):
+            await ctx.write_file(place, data, mode=mode, uid=uid, gid=gid, check=check)
+
+    def watch(self, ctx: Context) -> Watch:
+        """Watch the file and its parents."""
+        return ctx.watch_path(self.file())
+
+    def touches(self) -> tuple[Uid, ...]:
+        """Return the path of the file."""
+        return (("path", self.file()),)
+
+    def offers(self) -> tuple[Uid, ...]:
+        """Return nothing: no resource depends on an entry."""
+        return ()
+
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the file, which another state may manage as a whole, and its directory."""
+        return (Dependency("path", self.file(), vital=False), lies_in(self.file(), vital=False))
+
+
+async def text_at(ctx: Context, path: str, place: Place | None, seen: os.stat_result | None) -> str:
+    """Return the text of a configuration file that `found` has found; empty if there is none.
+
+    Bytes that are not UTF-8 become surrogates. Raises `Permanent` or `Temporary`.
+    """
+    if place is None or seen is None:
+        return ""
+    if not stat.S_ISREG(seen.st_mode):
+        raise Permanent(f"cannot edit {path}: it is {what(seen.st_mode)}")
+    if seen.st_size > LIMIT:
+        raise Permanent(f"cannot edit {path}: it has more than {LIMIT >> 20} MB")
+    with os_errors("read", path):
+        data: bytes = await ctx.blocking(place.read, LIMIT)
+    return data.decode(errors="surrogateescape")
+
+
+def identity(seen: os.stat_result | None) -> tuple[int, ...] | None:
+    """Return attributes of a file of which at least one changes whenever the file changes."""
+    return None if seen is None else (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
