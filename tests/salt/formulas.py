@@ -4,7 +4,7 @@
 
 The directory contains a git repository for each formula of `formulas.yaml`, under its name; a bare one is enough.
 Missing formulas are left out. Each formula is read at its commit and compiled twice, without a pillar and with its
-`pillar.example`, always for the same host and leniently, as states of others. Without Salt's environment (see
+`pillar.example` (two trees), always for the same host and leniently, as states of others. Without Salt (see
 `scripts/test --salt`) only Holdfast is used.
 """
 
@@ -78,6 +78,11 @@ class Verdict:
     """How the low data differ, empty if they are equal; None if they are not compared."""
     reasons: frozenset[Reason]
     """Errors that prevent Holdfast from applying it."""
+
+    @property
+    def formula(self) -> str:
+        """The formula, which is ready if all of its trees are that Salt compiles."""
+        return self.name.partition(" ")[0]
 
     def __str__(self) -> str:
         """Return one line."""
@@ -158,13 +163,18 @@ def general(message: str, base: Path) -> str:
 
 
 def report(judged: Sequence[Verdict]) -> Iterator[str]:
-    """Yield the counts, then the reasons by code, most frequent first. Formulas that Salt refuses are not counted."""
+    """Yield the counts, then the reasons by code, most frequent first. Trees that Salt refuses are not counted."""
     counted = [verdict for verdict in judged if verdict.salt is not False]
     compared = [verdict for verdict in counted if verdict.differs is not None]
     yield f"{len(judged)} trees; {sum(bool(verdict.salt) for verdict in counted)} compile with Salt"
     yield f"{sum(not verdict.differs for verdict in compared)} of {len(compared)} compared have the same low data"
+    formulas = {verdict.formula for verdict in counted}
+    stopped = sorted({verdict.formula for verdict in counted if verdict.reasons})
+    yield f"{len(formulas) - len(stopped)} of {len(formulas)} formulas are ready to apply with Holdfast" + (
+        f"; these are not: {', '.join(stopped)}" if stopped else ""
+    )
     ready = sum(not verdict.reasons for verdict in counted)
-    yield f"{ready} of {len(counted)} are ready to apply with Holdfast; the others are stopped by (number of trees):"
+    yield f"{ready} of {len(counted)} trees are ready; the others are stopped by (number of trees):"
     messages = Counter(reason for verdict in counted for reason in verdict.reasons)
     codes = [frozenset(code for code, _ in verdict.reasons) for verdict in counted]
     for code, count in Counter(code for several in codes for code in several).most_common():

@@ -70,14 +70,15 @@ def test_a_formula_is_read_at_its_commit(shelf: Path, capsys: pytest.CaptureFixt
 
 
 def test_obstacles_of_a_formula_are_counted(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without Salt: one tree is ready, another has a state that does not exist."""
+    """Without Salt: one tree is ready, another has a state that does not exist, so the formula is not ready."""
     monkeypatch.setattr(formulas, "SALT", tmp_path / "none")
     judged = list(verdicts([tree.job() for tree in found(shelf, [])], tmp_path / "work"))
     lines = list(report(judged))
 
     assert [(verdict.salt, bool(verdict.reasons)) for verdict in judged] == [(None, False), (None, True)]
-    assert lines[2].startswith("1 of 2 are ready to apply with Holdfast")
-    assert lines[3:] == [
+    assert lines[2] == "0 of 1 formulas are ready to apply with Holdfast; these are not: web-formula"
+    assert lines[3].startswith("1 of 2 trees are ready")
+    assert lines[4:] == [
         "    1  unknown-state (1 of them are stopped by nothing else)",
         "           1  there is no state 'nowhere'",
     ]
