@@ -112,7 +112,7 @@ class PluginProcess:
         except ValueError:
             line = b"a very long line"
         if not line:
-            how = await self.ended
+            how = await asyncio.shield(self.ended)
             await self._errors  # ends with the process
             said = escaped(self.launch.mask(self._last_words.text).partition("\n")[0])[:WORDS]
             why = f": {said}" if said else ""
@@ -180,13 +180,18 @@ class PluginProcess:
         self._keeping.lifeline.close()
 
     async def stop(self, *, at_once: bool = False) -> None:
-        """End the process with all that it has started, and remove its directory."""
-        await self.client.close()
-        if at_once:
-            with suppress(OSError, ValueError):  # it has ended
-                self._keeping.lifeline.write(b"!")
-        self.close_input()
-        await self.ended
+        """End the process with all that it has started, and remove its directory.
+
+        If this is cancelled, the process ends nevertheless.
+        """
+        try:
+            await self.client.close()
+        finally:
+            if at_once:
+                with suppress(OSError, ValueError):  # it has ended
+                    self._keeping.lifeline.write(b"!")
+            self.close_input()
+        await asyncio.shield(self.ended)
 
 
 async def launch(wanted: Launch, log: Log, below: Path | None = None) -> PluginProcess:

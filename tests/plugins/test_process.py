@@ -113,6 +113,21 @@ async def test_a_plugin_ends_with_its_agent(provider, log, below):
     await found.client.close()
 
 
+async def test_a_stop_that_is_cancelled_goes_on(provider, log, below):
+    """The agent's loop may end meanwhile. The process ends, its exit status is read, and its directory is removed."""
+    found = await started([sys.executable, str(provider)], below, log)
+    stopping = asyncio.ensure_future(found.stop())
+    while found.ended.done() or not found._keeping.lifeline.closed:
+        await asyncio.sleep(0)
+    stopping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping
+
+    assert await asyncio.wait_for(asyncio.shield(found.ended), DEADLINE) == "ended with status 0"
+    assert found._keeping.process.returncode == 0
+    assert [*below.iterdir()] == []
+
+
 @pytest.mark.parametrize("name", ["read-crashes", "read-hangs"])
 async def test_a_call_fails_for_now_when_the_plugin_crashes_or_hangs(plugin, tmp_path, name):
     """The next start may answer."""
