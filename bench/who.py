@@ -24,7 +24,7 @@ from harness import CONTENT, agent, median, private_directory, process_figures
 from holdfast.agent.host.namer import Namer
 from holdfast.agent.host.path_watcher import PathWatcher
 
-COUNT = 100
+COUNT = 40
 """Changes by each tool."""
 DIRECTORIES, EVENTS, RESTED, PROGRAMS, REPEAT = 10_000, 2000, 50, 150, 3
 """Watched directories; events as fast as possible, and with a pause before each; programs; repetitions."""
