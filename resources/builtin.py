@@ -26,6 +26,8 @@ MODULES: Mapping[str, str] = {
     "file.replace": "comment replace uncomment",
     "file.symlink": "symlink",
     "group": "absent present",
+    "hostname": "system",
+    "locale": "present system",
     "module": "run wait",
     "pkg": "held installed latest purged removed",
     "service": "dead disabled enabled masked running unmasked",
@@ -33,6 +35,7 @@ MODULES: Mapping[str, str] = {
     "systemd_unit": "running",
     "test": "check_pillar configurable_test_state fail_with_changes fail_without_changes nop show_notification "
     "succeed_with_changes succeed_without_changes",
+    "timezone": "system",
     "user": "absent present",
 }
 """Module -> the functions that it declares. The first part of the module's name is their family."""

@@ -20,7 +20,7 @@ from holdfast.resources.logger import Logger
 from holdfast.resources.paths import Place
 from holdfast.resources.plugin import Plugin
 from holdfast.resources.replaced import ReplacedFile
-from holdfast.resources.watch_items import WatchItem
+from holdfast.resources.watch_items import KernelTopic, WatchItem
 from holdfast.resources.world import World
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -391,6 +391,13 @@ class Context(Services, Protocol):
 
         `tool` is the provider's name, and given only for interfaces with `chosen_by_name`. Raises `Permanent` if no
         provider fits; the error names each provider and why it was refused.
+        """
+        ...
+
+    def watch_kernel(self, topic: KernelTopic) -> Watch:
+        """Watch what has no path: the host's name, kernel modules, the table of mounts or that of swaps.
+
+        All watches of a topic share one descriptor. Raises `Temporary` if the kernel does not report the topic here.
         """
         ...
 

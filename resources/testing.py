@@ -261,6 +261,11 @@ class FakeContext:
         self.watched += paths
         return idle()
 
+    def watch_kernel(self, topic: str) -> AsyncIterator[None]:
+        """Record the topic in `watched`; return a watch that reports no events."""
+        self.watched.append(topic)
+        return idle()
+
     def keeping(self, *, private: bool) -> AbstractContextManager[None]:
         """Keep nothing."""
         return nullcontext()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 
 class Unwatched(NamedTuple):
@@ -17,3 +17,5 @@ class Missed(NamedTuple):
 
 MISSED: Final = Missed()
 WatchItem = Unwatched | Missed | None
+KernelTopic = Literal["hostname", "modules", "mounts", "swaps"]
+"""What changes without a path that could be watched."""

@@ -25,6 +25,7 @@ from holdfast.resources.logger import Logger
 from holdfast.resources.paths import Place
 from holdfast.resources.plugin import Plugin
 from holdfast.resources.secrets import Redactor
+from holdfast.resources.watch_items import KernelTopic
 from holdfast.resources.world import World
 from holdfast.states.source.hostfiles import absolute
 from holdfast.states.view.grains import Grains
@@ -32,6 +33,7 @@ from holdfast.states.view.grains import Grains
 if TYPE_CHECKING:
     from holdfast.agent.host.interfaces import Interfaces
     from holdfast.agent.host.path_watcher import PathWatcher
+    from holdfast.agent.host.topic_watches import TopicWatches
     from holdfast.agent.records.world import StoredWorld
     from holdfast.resources.interfaces.host import Bus
     from holdfast.states.source.files import Tree
@@ -66,6 +68,11 @@ class ContextHost(Protocol):
     @property
     def paths(self) -> PathWatcher:
         """Events of paths."""
+        ...
+
+    @property
+    def topics(self) -> TopicWatches:
+        """Events of the kernel."""
         ...
 
     @property
@@ -306,6 +313,10 @@ class HostContext:
     def watch_path(self, *paths: str, recursive: bool = False) -> AsyncIterator[None]:
         """Watch these paths: see the protocol."""
         return self._host.paths.watch(*paths, recursive=recursive)
+
+    def watch_kernel(self, topic: KernelTopic) -> AsyncIterator[None]:
+        """Watch a topic of the kernel: see the protocol."""
+        return self._host.topics.watch(topic)
 
     def send(self, **values: Any) -> None:
         """Publish values for receivers."""

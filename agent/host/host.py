@@ -33,6 +33,7 @@ from holdfast.states.view.grains import seen
 if TYPE_CHECKING:
     from holdfast.agent.host.backends import Choice
     from holdfast.agent.host.path_watcher import PathWatcher
+    from holdfast.agent.host.topic_watches import TopicWatches
     from holdfast.agent.northbound.api import NbApi
     from holdfast.agent.plugins.declared import DeclaredPlugin
     from holdfast.agent.plugins.plugins import Plugins, RemoteKnowledge
@@ -140,6 +141,13 @@ class LocalHost:
         from holdfast.agent.host.path_watcher import PathWatcher  # noqa: PLC0415 - see above
 
         return PathWatcher(self.health, Namer(programs=self._programs), backend=self._watching)
+
+    @cached_property
+    def topics(self) -> TopicWatches:
+        """Events of the kernel that have no path."""
+        from holdfast.agent.host.topic_watches import TopicWatches  # noqa: PLC0415 - few states use it
+
+        return TopicWatches()
 
     @cached_property
     def world_database(self) -> WorldDatabase:

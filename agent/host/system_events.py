@@ -1,8 +1,9 @@
-"""Changes of the machine that no resource watches: addresses, routes, the host's name, block devices, mounts.
+"""Changes of the machine that have no path: addresses, routes, the host's name, devices, modules, mounts, swaps.
 
-Only topics that grains in use depend on are followed. The kernel says little more than that something has changed, so
-its messages are not parsed: the listener is called `CALM` seconds after the first message and reads the new values
-itself. Many changes at once thus count as one. Messages that the kernel had to drop (`ENOBUFS`) count as a change.
+`SystemEvents` follows the topics that grains in use depend on, `topic_watches.py` those of resources. The kernel says
+little more than that something has changed, so its messages are not parsed: the listener is called `CALM` seconds after
+the first message and reads the new values itself. Many changes at once thus count as one. Messages that the kernel had
+to drop (`ENOBUFS`) count as a change.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class EventTopic(Enum):
     NAME = 0
     DEVICES = -1
     MOUNTS = -2
+    SWAPS = -3
+    MODULES = -4
 
 
 class ChangeSource(Protocol):
@@ -86,11 +89,11 @@ class _Netlink:
         return news
 
 
-class _Name:
-    """The host's name: its file in /proc signals a change by EPOLLERR until it is read."""
+class _Signalling:
+    """A file in /proc that signals a change by EPOLLERR until it is read: the host's name, the table of swaps."""
 
-    def __init__(self) -> None:
-        self._file = os.open("/proc/sys/kernel/hostname", os.O_RDONLY | os.O_CLOEXEC)
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._poll = select.epoll()
         try:
             self._poll.register(self._file, select.EPOLLPRI)
@@ -103,9 +106,10 @@ class _Name:
         return self._poll.fileno()
 
     def take(self) -> bool:
-        news = bool(self._poll.poll(0))
+        """Return true: the event that has made the descriptor readable is consumed by then."""
+        self._poll.poll(0)
         os.pread(self._file, 256, 0)
-        return news
+        return True
 
     def close(self) -> None:
         self._poll.close()
@@ -122,9 +126,11 @@ class _Mounts(Mounts):
 SOURCES: dict[EventTopic, Callable[[], ChangeSource]] = {
     EventTopic.ADDRESSES: lambda: _Netlink(socket.NETLINK_ROUTE, EventTopic.ADDRESSES.value),
     EventTopic.ROUTES: lambda: _Netlink(socket.NETLINK_ROUTE, EventTopic.ROUTES.value),
-    EventTopic.NAME: _Name,
+    EventTopic.NAME: lambda: _Signalling("/proc/sys/kernel/hostname"),
     EventTopic.DEVICES: lambda: _Netlink(_KOBJECT_UEVENT, 1, b"\0SUBSYSTEM=block\0"),
+    EventTopic.MODULES: lambda: _Netlink(_KOBJECT_UEVENT, 1, b"\0SUBSYSTEM=module\0"),
     EventTopic.MOUNTS: _Mounts,
+    EventTopic.SWAPS: lambda: _Signalling("/proc/swaps"),
 }
 NAMES = ("/etc/hosts", "/etc/hostname")
 """Other files that determine a host's names."""
@@ -209,7 +215,7 @@ class SystemEvents:
         real = set()
         for topic in news & self._sources.keys():
             source = self._sources[topic]
-            if source.take() or topic is EventTopic.NAME:
+            if source.take():
                 real.add(topic)
             asyncio.get_running_loop().add_reader(source.fileno(), self._heard, topic)
         if real:

@@ -39,6 +39,7 @@ OFFERED = (
     "zypper rpm createrepo-c",
     "pacman-package-manager makepkg libarchive-tools",
     "postgresql",
+    "locales",
 )
 """Packages that are not installed, but are in the guest's repository with all dependencies.
 

@@ -176,6 +176,8 @@ KINDS: list[tuple[str, str, dict[str, Any]]] = [
     ("file.managed", "../new", {"source": "{top}/source/f", "source_hash": "{home}/sub/hash", "mode": "0644"}),
     ("file.recurse", "../new", {"source": "{home}/sub", "file_mode": "keep"}),
     ("sysctl.present", "kernel.ostype", {"value": "Linux", "config": "{home}/sub/f"}),
+    ("hostname.system", "web1", {"config": "{home}/sub/f", "apply_hostname": False}),
+    ("locale.system", "C.UTF-8", {"config": "{home}/sub/f"}),
     ("file.pruned", "sub/d", {"recurse": True, "ignore_errors": True}),
 ]
 

@@ -1,0 +1,129 @@
+"""The name of the host, now and after the next boot."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from holdfast.resources.context import Context, Watch
+from holdfast.resources.contract import Concern, Resource, Uid
+from holdfast.resources.delta import Delta, State
+from holdfast.resources.effects import Effect, EffectVerb
+from holdfast.resources.errors import refused_call
+from holdfast.resources.fields import AbsPath, Text, shaped
+from holdfast.resources.kinds._config_file import ConfigEntry
+from holdfast.resources.kinds.file.edit import end_of, ended, split
+from holdfast.resources.traits import Declaration, Reversible
+from holdfast.resources.watches import either
+
+KERNEL = "/proc/sys/kernel/hostname"
+"""The present name. The kernel reports each change of it to those who poll this file."""
+LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+MOST = 64
+"""Greatest length of a name in Linux, in characters."""
+
+
+class System(Reversible, ConfigEntry, kind="hostname.system"):
+    """The host has a name, and gets it again at each boot.
+
+    The name is given to the kernel and written to `/etc/hostname`, which systemd, OpenRC and sysvinit read. systemd's
+    own service (`hostnamectl`) sees both at once. Events of the kernel and inotify report changes. The addresses of the
+    name in /etc/hosts are not changed.
+
+    web1.example.org:
+      hostname.system
+    """
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("set",)
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
+
+    name: Annotated[
+        Text,
+        shaped(
+            rf"{LABEL}(\.{LABEL})*",
+            "the name of a host: it has letters, digits, dots and inner dashes, at most 64 characters",
+            MOST,
+        ),
+    ]
+    """The name: `web1`, or with its domain `web1.example.org`."""
+    apply_hostname: bool = True
+    """Give the name to the running system, too; false: from the next boot on."""
+    config: AbsPath = "/etc/hostname"
+    """The file that keeps the name for the next boot."""
+
+    def file(self) -> str:
+        """Return the file that keeps the name."""
+        return self.config
+
+    def desired(self) -> State:
+        """Return the name in the file and in the kernel."""
+        return {"static": self.name, **({"kernel": self.name} if self.apply_hostname else {})}
+
+    def read(self, text: str) -> State:
+        """Return the name in the file, or an empty text."""
+        return {"static": next((line.strip() for line in text.split("\n") if _names(line)), "")}
+
+    def edited(self, text: str) -> str:
+        """Return the text with the name in place of the present one, or at the end; comments stay."""
+        lines = split(text)
+        first = next((number for number, line in enumerate(lines) if _names(line)), None)
+        if first is None:
+            return f"{ended(text)}{self.name}\n"
+        return "".join([*lines[:first], self.name, end_of(lines[first]), *lines[first + 1 :]])
+
+    async def probe(self, ctx: Context) -> State:
+        """Return both names."""
+        return {**(await super().probe(ctx) or {}), "kernel": socket.gethostname()}
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """Give the name to the kernel first: what may not be changed here must not be kept for the next boot."""
+        if "kernel" in delta.fields:
+            try:
+                socket.sethostname(self.name)
+            except OSError as error:
+                why = (error.strerror or str(error)).lower()
+                raise refused_call(
+                    f"cannot set the name of this host: {why}; a container may lack the right to do so", error
+                ) from None
+        if "static" in delta.fields:
+            await super().apply(ctx, delta)
+
+    def watch(self, ctx: Context) -> Watch:
+        """Watch the file and the name in the kernel."""
+        file = super().watch(ctx)
+        return either(file, ctx.watch_kernel("hostname")) if self.apply_hostname else file
+
+    def uids(self) -> tuple[Uid, ...]:
+        """Return the uid of the host's name."""
+        return (("hostname", self.config),)
+
+    def contradicts(self, other: Resource) -> str | None:
+        """Return whether both declare different names."""
+        if isinstance(other, System) and other.name != self.name:
+            return f"the host's name is {self.name}, not {other.name}"
+        return super().contradicts(other)
+
+    async def inverse(self, ctx: Context) -> Declaration | None:
+        """Return the name that the file keeps; None if it keeps none."""
+        known = (self.read(await self.text(ctx)) or {})["static"]
+        arguments = {"name": known, "apply_hostname": self.apply_hostname, "config": self.config}
+        return Declaration("hostname.system", arguments) if known else None
+
+    def changes(self, delta: Delta) -> dict[str, Any]:
+        """Return the new name."""
+        return {"hostname": self.name}
+
+    def effect(self, delta: Delta) -> Effect:
+        """Return which of both names a repair sets."""
+        where = "" if len(delta.fields) > 1 else " in the kernel" if "kernel" in delta.fields else " for the next boot"
+        return Effect(("set",), "the host's name", detail=f" to {self.name}{where}")
+
+    def explain(self, ctx: Context) -> str:
+        """Return why no change was needed."""
+        return f"the host's name is {self.name} already"
+
+
+def _names(line: str) -> bool:
+    """Return whether a line of the file is a name, not blank and no comment."""
+    return bool(line.strip()) and not line.lstrip().startswith("#")

@@ -1,0 +1,51 @@
+"""Measures in a host how long a running agent takes to repair a damage."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from installed import PYTHON
+from lab import Host
+
+from deadline import DEADLINE
+
+SCRIPT = """
+import json, os, socket, subprocess, sys, time
+damage, right, times, deadline = json.loads(sys.argv[1])
+
+def is_right():
+    try:
+        return bool(eval(right))
+    except OSError:
+        return False
+
+def text(path):
+    with open(path) as file:
+        return file.read()
+
+taken = []
+for _ in range(times):
+    subprocess.run(["sh", "-euc", damage], check=True)
+    start = time.monotonic()
+    while not is_right():
+        if time.monotonic() - start > deadline:
+            sys.exit(f"not repaired: {damage}")
+        time.sleep(0.001)
+    taken.append(time.monotonic() - start)
+    time.sleep(0.3)  # the agent ends its pass
+print(json.dumps(taken))
+"""
+
+
+def repair_times(host: Host, damage: str, right: str, times: int = 3) -> Sequence[float]:
+    """Do a damage several times and return the seconds from its end until `right`, an expression, holds again.
+
+    `right` is Python and may call `text(path)`. The times are printed, sorted; `pytest -rP` shows them.
+    """
+    given = json.dumps([damage, right, times, DEADLINE])
+    done = host.run(PYTHON, "-c", SCRIPT, given, timeout=times * DEADLINE)
+    taken = sorted(json.loads(done.stdout))
+    told = ", ".join(f"{seconds * 1000:.0f} ms" for seconds in taken)
+    print(f"{damage}: repaired after {told}")  # noqa: T201 - shown with -rP
+    return taken

@@ -1,0 +1,163 @@
+"""The name of a real host, its time zone and its locales. The tests share one host and leave it as they found it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import lab
+import pytest
+from driver import Driver, Failed
+from lab import Host
+from repairs import repair_times
+
+pytestmark = pytest.mark.lab
+
+STATES = """\
+web1.example.org:
+  hostname.system
+Europe/Berlin:
+  timezone.system
+locale:
+  locale.present:
+    - name: de_DE.UTF-8
+de_DE.UTF-8:
+  locale.system
+"""
+
+
+@pytest.fixture(scope="module")
+def named(run: lab.Run, layers: tuple[Path, ...]) -> Iterator[Host]:
+    """A host with the sources of locales."""
+    host = run.host("named", layers=layers)
+    try:
+        host.sh("apt-get -qq install -y locales >/dev/null 2>&1")
+        yield host
+    finally:
+        host.down()
+
+
+@pytest.fixture(scope="module")
+def driver(named: Host) -> Iterator[Driver]:
+    """A driver of real kinds in this host."""
+    with Driver(named) as driver:
+        yield driver
+
+
+def unchanged_by_a_plan(host: Host, driver: Driver, kind: str, name: str) -> bool:
+    """Return whether a check finds a difference and changes no file."""
+    before = host.contents()
+    wrong = not driver.plan(kind, name).right
+    return wrong and host.contents() == before
+
+
+def test_the_name_of_the_host(named: Host, driver: Driver):
+    """It is set in the kernel and in the file; changes of each are reported, also those of `hostnamectl`."""
+    assert unchanged_by_a_plan(named, driver, "hostname.system", "web1.example.org")
+    assert driver.apply("hostname.system", "web1.example.org").changes == {"hostname": "web1.example.org"}
+    assert named.read("/etc/hostname") == "web1.example.org\n"
+    assert named.read("/proc/sys/kernel/hostname") == "web1.example.org\n"
+    assert named.run("hostnamectl", "--static").stdout == "web1.example.org\n"
+    assert driver.apply("hostname.system", "web1.example.org").right
+    watch = driver.watch("hostname.system", "web1.example.org")
+    for damage in ("hostname x", "echo x >/etc/hostname", "hostnamectl hostname y", "rm /etc/hostname"):
+        watch.quiet()
+        named.sh(damage)
+        watch.wait()
+        assert not driver.apply("hostname.system", "web1.example.org").right, damage
+    assert not driver.apply("hostname.system", "named").right
+
+
+def test_the_time_zone(named: Host, driver: Driver):
+    """The link and the file of the name are replaced; a copy of the zone's file is accepted."""
+    assert unchanged_by_a_plan(named, driver, "timezone.system", "Europe/Berlin")
+    assert driver.apply("timezone.system", "Europe/Berlin").changes == {"timezone": "Europe/Berlin"}
+    assert named.run("timedatectl", "show", "--property=Timezone").stdout == "Timezone=Europe/Berlin\n"
+    assert named.read("/etc/timezone") == "Europe/Berlin\n"
+    assert driver.apply("timezone.system", "Europe/Berlin").right
+    watch = driver.watch("timezone.system", "Europe/Berlin")
+    for damage in (
+        "ln -sfn /usr/share/zoneinfo/UTC /etc/localtime",
+        "rm /etc/localtime",
+        "echo UTC >/etc/timezone",
+        "timedatectl set-timezone Asia/Tokyo",
+        "cp --remove-destination /usr/share/zoneinfo/UTC /etc/localtime",
+    ):
+        watch.quiet()
+        named.sh(damage)
+        watch.wait()
+        assert not driver.apply("timezone.system", "Europe/Berlin").right, damage
+    named.sh("cp --remove-destination /usr/share/zoneinfo/Europe/Berlin /etc/localtime")
+    assert driver.apply("timezone.system", "Europe/Berlin").right
+    with pytest.raises(Failed, match="there is no time zone Europe/Berlim: did you mean Europe/Berlin"):
+        driver.apply("timezone.system", "Europe/Berlim")
+
+
+def test_the_hardware_clock(named: Host, driver: Driver):
+    """What notes local time is corrected to UTC, unless the state says `utc: false`."""
+    driver.apply("timezone.system", "Etc/UTC")
+    named.sh("printf '0.0 0 0.0\\n0\\nLOCAL\\n' >/etc/adjtime")
+    assert driver.apply("timezone.system", "Etc/UTC", utc=False).right
+    assert driver.apply("timezone.system", "Etc/UTC").changes == {"utc": True}
+    assert named.read("/etc/adjtime") == "0.0 0 0.0\n0\nUTC\n"
+    assert driver.apply("timezone.system", "Etc/UTC").right
+
+
+def test_a_locale_is_compiled_and_listed(named: Host, driver: Driver):
+    """Its line is uncommented, the others stay; a locale that is removed from the archive is compiled again."""
+    named.sh("cp -a /etc/locale.gen /root/locale.gen")
+    assert unchanged_by_a_plan(named, driver, "locale.present", "de_DE.UTF-8")
+    assert driver.apply("locale.present", "de_DE.UTF-8").changes == {"locale": "de_DE.UTF-8"}
+    assert "de_DE.utf8\n" in named.run("locale", "-a").stdout
+    assert named.run("diff", "/root/locale.gen", "/etc/locale.gen", check=False).stdout.splitlines()[1:] == [
+        "< # de_DE.UTF-8 UTF-8",
+        "---",
+        "> de_DE.UTF-8 UTF-8",
+    ]
+    assert driver.apply("locale.present", "de_DE.utf8 UTF-8").right
+    watch = driver.watch("locale.present", "de_DE.UTF-8")
+    for damage in ("rm /usr/lib/locale/locale-archive", "cp -a /root/locale.gen /etc/locale.gen"):
+        watch.quiet()
+        named.sh(damage)
+        watch.wait()
+        assert not driver.apply("locale.present", "de_DE.UTF-8").right, damage
+    for name, told in (("xx_YY.UTF-8", "its source or character map is not there"), ("xx_YY", "character map of")):
+        with pytest.raises(Failed, match=told):
+            driver.apply("locale.present", name)
+
+
+def test_the_default_locale(named: Host, driver: Driver):
+    """Only LANG is set; systemd gives it to services at once."""
+    named.sh("printf 'LC_TIME=C.UTF-8\\n' >/etc/default/locale")
+    assert unchanged_by_a_plan(named, driver, "locale.system", "de_DE.UTF-8")
+    assert driver.apply("locale.system", "de_DE.UTF-8").changes == {"locale": "de_DE.UTF-8"}
+    assert named.read("/etc/default/locale") == "LC_TIME=C.UTF-8\nLANG=de_DE.UTF-8\n"
+    assert "LANG=de_DE.UTF-8" in named.run("systemctl", "show-environment").stdout
+    assert driver.apply("locale.system", "de_DE.UTF-8").right
+    watch = driver.watch("locale.system", "de_DE.UTF-8")
+    watch.quiet()
+    named.sh("localectl set-locale LANG=C.UTF-8")
+    watch.wait()
+    assert not driver.apply("locale.system", "de_DE.UTF-8").right
+
+
+def test_an_agent_repairs_them(named: Host):
+    """All of them at once, at the event."""
+    named.run("holdfast", "install")
+    named.write("/etc/holdfast/agent.yaml", "engine: {recheck: 0}\n")
+    named.write("/etc/holdfast/states/site.sls", STATES)
+    lab.wait_for(
+        "all states are as declared",
+        lambda: (
+            "converged" in named.run("holdfast", "status", check=False).stdout
+            and named.read("/etc/hostname") == "web1.example.org\n"
+        ),
+    )
+    for damage, right in (
+        ("hostname x", "socket.gethostname() == 'web1.example.org'"),
+        ("echo x >/etc/hostname", "text('/etc/hostname') == 'web1.example.org\\n'"),
+        ("ln -sfn /usr/share/zoneinfo/UTC /etc/localtime", "os.readlink('/etc/localtime').endswith('/Berlin')"),
+        ("echo LANG=C >/etc/default/locale", "'LANG=de_DE.UTF-8' in text('/etc/default/locale')"),
+        ("sed -i s/^de_/#de_/ /etc/locale.gen", "'\\nde_DE.UTF-8 UTF-8' in text('/etc/locale.gen')"),
+    ):
+        assert repair_times(named, damage, right)
