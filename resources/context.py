@@ -2,6 +2,13 @@
 
 Resources never import subprocess, inotify or D-Bus. `agent/host/context.py` implements this protocol for the
 agent; `resources/testing.py` has the fake for tests. Each resource has one context, for its whole life.
+
+All that comes from URLs comes through the context. `await ctx.source(url)` returns small content as bytes. Content that
+may be large is `fetched = await ctx.download(url, digest=digest, bounds=bounds)`: a private file on disk, complete and
+with the declared hash. Read it by `fetched.read(limit)` or `slices(fetched.handle)` in `ctx.long_blocking`, or pass
+`fetched.path` to a command while `fetched` exists. `resources/kinds/_source_hash.py` makes a `Digest` of `source_hash`
+in any of its forms. A kind that records `fetched.sha256` asks at the next check `await ctx.is_current(url, sha256)`,
+which costs one small request, and none at all if a declared `sha256` already is the recorded one.
 """
 
 from __future__ import annotations
@@ -14,6 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from holdfast.resources.downloads import DOWNLOAD_BOUNDS, Digest, DownloadBounds, DownloadedFile
 from holdfast.resources.effects import Effect
 from holdfast.resources.errors import DeclarationError
 from holdfast.resources.logger import Logger
@@ -339,12 +347,38 @@ class Context(Services, Protocol):
         """
         ...
 
-    async def source(self, url: str, *, trusted: bool = False) -> bytes:
+    async def source(self, url: str, *, trusted: bool = False, digest: Digest | None = None) -> bytes:
         """Return the content of `salt://`, `tree://`, `file://`, an absolute path, or `http(s)://`.
 
         With `trusted`, a file of this host must be one that only root could have written; templates need that. Raises
-        `Permanent` if there is no such file or it may not be read. In a running agent a file of the states directory
-        has the content from when the states were compiled.
+        `WrongDigest` if the content does not have the hash `digest`, and `Permanent` if there is no such file or it may
+        not be read. In a running agent a file of the states directory has the content from when the states were
+        compiled.
+        """
+        ...
+
+    async def download(
+        self,
+        url: str,
+        *,
+        digest: Digest | None = None,
+        bounds: DownloadBounds = DOWNLOAD_BOUNDS,
+        trusted: bool = False,
+        keep: bool = True,
+    ) -> DownloadedFile:
+        """Return a private file with the content of any URL that `source` takes, of any size.
+
+        The content is complete and has the hash `digest` before the method returns, else it raises: `WrongDigest`,
+        `Permanent` if the server refuses it or it exceeds `bounds`, `Temporary` if a later attempt may succeed. A later
+        attempt continues what has arrived. Content that was downloaded before is used again if it has the hash, or the
+        server says that it is current; without `keep` it is not kept for that. `trusted` as in `source`.
+        """
+        ...
+
+    async def is_current(self, url: str, sha256: str, *, bounds: DownloadBounds = DOWNLOAD_BOUNDS) -> bool:
+        """Return whether the content of a URL still has this SHA-256: of a server, by one small request.
+
+        False if the server does not tell. Raises as `download` does.
         """
         ...
 

@@ -41,8 +41,17 @@ from holdfast.resources import paths, registry
 from holdfast.resources.case_files import CaseFailed, expect, make, placed, seen_as, snapshot
 from holdfast.resources.context import UNASSIGNED, Assignment, Completed, I, Report
 from holdfast.resources.contract import Resource
+from holdfast.resources.downloads import (
+    DOWNLOAD_BOUNDS,
+    Digest,
+    DownloadBounds,
+    DownloadedFile,
+    demand_digest,
+    digests,
+)
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.paths import Place
+from holdfast.resources.paths.handle import Handle
 from holdfast.resources.plugin import Plugin
 from holdfast.resources.secrets import Redactor
 from holdfast.resources.watches import idle
@@ -135,6 +144,8 @@ class FakeContext:
     calls: list[str] = field(default_factory=list)
     sent: dict[str, Any] = field(default_factory=dict)
     watched: list[str] = field(default_factory=list)
+    downloads: list[str] = field(default_factory=list)
+    """URLs of the calls of `download`."""
     background: Any = None
     world: FakeWorld = field(default_factory=FakeWorld)
 
@@ -204,14 +215,43 @@ class FakeContext:
                 temporary.unlink()
             raise
 
-    async def source(self, url: str, *, trusted: bool = False) -> bytes:
+    async def source(self, url: str, *, trusted: bool = False, digest: Digest | None = None) -> bytes:
         """Return the content of a source: from the table, or of a real file. Raises `Permanent` if there is none."""
+        data = self._source(url)
+        if digest is not None:
+            demand_digest(url, digests((data,), (digest.algorithm,)), digest)
+        return data
+
+    def _source(self, url: str) -> bytes:
         if url in self.sources:
-            return str(self.sources[url]).encode()
+            found = self.sources[url]
+            return found if isinstance(found, bytes) else str(found).encode()
         path = Path(url.removeprefix("file://"))
         if path.is_absolute() and path.is_file():
             return path.read_bytes()
         raise Permanent(f"cannot read {url}: the test has no such source")
+
+    async def download(
+        self,
+        url: str,
+        *,
+        digest: Digest | None = None,
+        bounds: DownloadBounds = DOWNLOAD_BOUNDS,
+        trusted: bool = False,
+        keep: bool = True,
+    ) -> DownloadedFile:
+        """Return a file with the content of a source, which has no name."""
+        self.downloads.append(url)
+        data = await self.source(url, trusted=trusted, digest=digest)
+        if len(data) > bounds.size:
+            raise Permanent(f"cannot read {url}: it is larger than {bounds.shown_size}")
+        handle = Handle(os.memfd_create("download"))
+        handle.write(data)
+        return DownloadedFile(handle, len(data), digests((data,), ("sha256",))["sha256"])
+
+    async def is_current(self, url: str, sha256: str, *, bounds: DownloadBounds = DOWNLOAD_BOUNDS) -> bool:
+        """Return whether a source has this hash."""
+        return digests((self._source(url),), ("sha256",))["sha256"] == sha256
 
     def source_view(self, url: str, name: str, read: Callable[[str], bytes]) -> bytes:
         """Return the result of `read` for a real path."""

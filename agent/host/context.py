@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.agent.host import files
 from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.host.downloads import Downloads
 from holdfast.agent.host.files import Replacement
 from holdfast.agent.host.flushes import Flushes
 from holdfast.agent.host.kept import KeptFiles, RunKeeper
@@ -20,6 +21,7 @@ from holdfast.agent.host.sources import Sources, read
 from holdfast.agent.loggers import LazyLogger
 from holdfast.resources import paths
 from holdfast.resources.context import UNASSIGNED, Completed, I, Report
+from holdfast.resources.downloads import DOWNLOAD_BOUNDS, Digest, DownloadBounds, DownloadedFile, digests
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.logger import Logger
 from holdfast.resources.paths import Place
@@ -51,6 +53,7 @@ class ContextHost(Protocol):
     flushes: Flushes
     kept: KeptFiles
     sources: Sources
+    downloads: Downloads
     var_dir: Path
     durable: bool
     onlooker: Callable[[str, str, bytes], None] | None
@@ -227,9 +230,48 @@ class HostContext:
         finally:
             flushes.soon()
 
-    async def source(self, url: str, *, trusted: bool = False) -> bytes:
-        """Return the content behind a URL. Raises `Permanent`, or `Temporary` when a server does not answer."""
-        return await self._host.sources.read(url, user=self.identity, trusted=trusted)
+    async def source(self, url: str, *, trusted: bool = False, digest: Digest | None = None) -> bytes:
+        """Return the content behind a URL: see the protocol."""
+        if self._host.sources.local(url) is None:
+            self.assignment.expect_long_call()
+        return await self._host.sources.read(
+            url, user=self.identity, trusted=trusted, digest=digest, tell=self._tell_progress
+        )
+
+    async def download(
+        self,
+        url: str,
+        *,
+        digest: Digest | None = None,
+        bounds: DownloadBounds = DOWNLOAD_BOUNDS,
+        trusted: bool = False,
+        keep: bool = True,
+    ) -> DownloadedFile:
+        """Return a private file with the content behind a URL: see the protocol."""
+        host = self._host
+        if host.sources.local(url) is None:
+            self.assignment.expect_long_call()
+            return await host.downloads.fetch(url, digest, bounds, self._tell_progress, keep=keep)
+        from holdfast.agent.host.local_copies import copied  # noqa: PLC0415 - few states need it
+
+        pieces = host.sources.slices(url, self.identity, trusted=trusted)
+        fetched: DownloadedFile = await self.long_blocking(copied, absolute(host.var_dir), pieces, url, digest, bounds)
+        return fetched
+
+    async def is_current(self, url: str, sha256: str, *, bounds: DownloadBounds = DOWNLOAD_BOUNDS) -> bool:
+        """Return whether the content behind a URL has this hash still: see the protocol."""
+        host = self._host
+        if host.sources.local(url) is None:
+            self.assignment.expect_long_call()
+            return await host.downloads.is_current(url, sha256, bounds)
+        found = await self.long_blocking(digests, host.sources.slices(url, self.identity), ("sha256",))
+        return bool(found["sha256"] == sha256)
+
+    def _tell_progress(self, text: str) -> None:
+        """Show how far a download is."""
+        self.log.info("downloading", progress=text)
+        if self._host.onlooker:
+            self._host.onlooker(self.identity, "stdout", f"{text}\n".encode())
 
     def source_view(self, url: str, name: str, read: Callable[[str], bytes]) -> bytes:
         """Return the result of `read` for a source on this host: see the protocol."""

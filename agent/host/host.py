@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import LINGER, SPARE, Blocking
 from holdfast.agent.host.context import HostContext
+from holdfast.agent.host.downloads import Downloads
 from holdfast.agent.host.flushes import Flushes
 from holdfast.agent.host.interfaces import Interfaces
 from holdfast.agent.host.kept import KeptFiles
@@ -97,8 +98,8 @@ class LocalHost:
         self.health = health or Health()
         self.blocking, self.long_blocking = Blocking(spare=SPARE, linger=LINGER), Blocking(spare=SPARE)
         self.flushes = Flushes(self.blocking, self._tell_of_flushes)
-        self._network = Blocking(DOWNLOADS)
-        self.sources = Sources(states, self.blocking, self._network)
+        self.downloads = Downloads(absolute(var_dir), Blocking(DOWNLOADS), durable=durable)
+        self.sources = Sources(states, self.blocking, self.downloads)
         self._store = SourceStore(absolute(var_dir))
         self._tasks, self._own_tasks = tasks or Tasks(self.health), tasks is None
         self._records, self._database, self._copied = records, database, copied

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import Any
 
+from holdfast.agent.host.downloads import Downloads, Tell, silent
 from holdfast.agent.host.source_snapshot import OpenedSource, SnapshotBuilder, SourceKey, SourceSnapshot
-from holdfast.agent.host.source_store import SourceStore
+from holdfast.agent.host.source_store import FILE, SourceStore
 from holdfast.resources import paths
-from holdfast.resources.errors import Permanent, Temporary, refused_call
-from holdfast.resources.paths.handle import LIMIT, acl_of, read_whole
+from holdfast.resources.downloads import (
+    Digest,
+    DownloadBounds,
+    demand_digest,
+    digests,
+    slices,
+)
+from holdfast.resources.errors import Permanent, refused_call
+from holdfast.resources.paths.handle import LIMIT, Handle, acl_of, read_whole
 from holdfast.resources.paths.place import Place
 from holdfast.states.data import Call
 from holdfast.states.source.files import looks
 from holdfast.states.source.hostfiles import look
 
-if TYPE_CHECKING:
-    from http.client import HTTPResponse
-
 LARGE = 1 << 20
 """Bytes above which a local file is read in a thread."""
-TIMEOUT = 30.0
-"""Seconds without progress after which a download fails."""
-DEADLINE = 600.0
-"""Seconds after which a download fails even if it makes progress."""
-CHUNK = 1 << 16
 TREE = ("salt://", "tree://")
 REMOTE = ("http://", "https://")
 
@@ -38,13 +36,12 @@ REMOTE = ("http://", "https://")
 class Sources:
     """Reads sources; `states` is the directory to which `salt://` and `tree://` refer.
 
-    `blocking` runs calls that wait for the disk, `network` calls that wait for a server. With a snapshot, files of the
-    states directory are read as they were when the states were compiled; without one (one-shot runs) they are read
-    live.
+    `blocking` runs calls that wait for the disk, `downloads` fetches from servers. With a snapshot, files of the states
+    directory are read as they were when the states were compiled; without one (one-shot runs) they are read live.
     """
 
-    def __init__(self, states: Path, blocking: Callable[..., Any], network: Callable[..., Any]) -> None:
-        self._blocking, self._network = blocking, network
+    def __init__(self, states: Path, blocking: Callable[..., Any], downloads: Downloads) -> None:
+        self._blocking, self._downloads = blocking, downloads
         self.states = states
         self.snapshot: SourceSnapshot | None = None
         self._stale: set[str] | None = None
@@ -101,11 +98,13 @@ class Sources:
         path = self.local(url)
         return path if path is not None and _below(self._states, path) == path else None
 
-    async def read(self, url: str, *, user: str = "", trusted: bool = False) -> bytes:
+    async def read(
+        self, url: str, *, user: str = "", trusted: bool = False, digest: Digest | None = None, tell: Tell = silent
+    ) -> bytes:
         """Return the content of a source, for the state `user`.
 
-        Raises `Permanent` if the source does not exist or may not be read, `Temporary` if a retry may help, for example
-        when a server does not answer.
+        Raises `WrongDigest` if it does not have the declared hash, `Permanent` if the source does not exist or may not
+        be read, `Temporary` if a retry may help, for example when a server does not answer.
 
         A file of the states directory must be writable by trusted users only; with `trusted`, this applies to any file.
         A file in a directory that a user controls is read only if that user may read it, because others may be able to
@@ -113,14 +112,15 @@ class Sources:
         """
         path = self.local(url)
         if path is None:
-            return bytes(await self._network(download, url))
+            fetched = await self._downloads.fetch(url, digest, DownloadBounds(size=LIMIT), tell)
+            return bytes(await self._blocking(fetched.read))
         reading = partial(self.content, path, user, trusted=trusted or url.startswith(TREE))
-        try:
-            return reading() if self._at_hand(path) else bytes(await self._blocking(reading))
-        except OSError as error:
-            raise refused_call(f"cannot read {url}: {path}: {error.strerror}", error) from None
-        except Permanent as error:
-            raise Permanent(f"cannot read {url}: {str(error).removeprefix(f'cannot read {path}: ')}") from None
+        with _named(url, path):
+            data = reading() if self._at_hand(path) else bytes(await self._blocking(reading))
+        if digest is not None:
+            hashing = partial(digests, (data,), (digest.algorithm,))
+            demand_digest(url, await self._blocking(hashing) if len(data) > LARGE else hashing(), digest)
+        return data
 
     def _at_hand(self, path: str) -> bool:
         """Return whether a file is read quickly: it is small, and no copy has to be made or read."""
@@ -139,6 +139,31 @@ class Sources:
         if self.snapshot is None:
             return opened(path, trusted).read()
         return self.snapshot.read(SourceKey(_below(self._states, path)), user, lambda: opened(path, trusted))
+
+    def slices(self, url: str, user: str, *, trusted: bool = False) -> Iterator[bytes]:
+        """Yield the content of a source on this host, which may be larger than memory. Blocks.
+
+        Raises as `read` does.
+        """
+        path = self.local(url)
+        if path is None:
+            raise Permanent(f"cannot read {url}: it is not on this host")
+        large: list[Handle] = []
+        trusted = trusted or url.startswith(TREE)
+
+        def live() -> OpenedSource:
+            handle, info = _checked(path, trusted=trusted)
+            if info.st_size <= FILE:
+                return _read_whole(handle, info, path)
+            return OpenedSource(partial(_later, large, handle), *_described(info))
+
+        with _named(url, path):
+            key = SourceKey(_below(self._states, path))
+            data = live().read() if self.snapshot is None else self.snapshot.read(key, user, live)
+            if not large:
+                yield data
+            for handle in large:
+                yield from slices(handle)
 
     def view(self, url: str, name: str, read: Callable[[str], bytes], user: str) -> bytes:
         """Return the result of `read` for the path behind a URL. Blocks.
@@ -197,18 +222,42 @@ def opened(path: str, trusted: bool) -> OpenedSource:
 
     Raises `OSError`, `Permanent` and `Unsafe`.
     """
+    return _read_whole(*_checked(path, trusted=trusted), path)
+
+
+def _checked(path: str, *, trusted: bool) -> tuple[Handle, os.stat_result]:
     place = paths.at(path, follow=True)
     handle, info = place.open()
     if trusted:
         paths.demand_trusted(place, info, acl_of(handle))
     else:
         place.demand_readable(info)
-    return OpenedSource(
-        lambda: read_whole(handle.fd, info, LIMIT, path),
-        info.st_size,
-        looks(info),
-        max(info.st_mtime_ns, info.st_ctime_ns),
-    )
+    return handle, info
+
+
+def _read_whole(handle: Handle, info: os.stat_result, path: str) -> OpenedSource:
+    return OpenedSource(lambda: read_whole(handle.fd, info, LIMIT, path), *_described(info))
+
+
+def _later(large: list[Handle], handle: Handle) -> bytes:
+    """Note a file that is read in slices instead."""
+    large.append(handle)
+    return b""
+
+
+def _described(info: os.stat_result) -> tuple[int, tuple[int, ...], int]:
+    return info.st_size, looks(info), max(info.st_mtime_ns, info.st_ctime_ns)
+
+
+@contextmanager
+def _named(url: str, path: str) -> Iterator[None]:
+    """Name the URL in the errors of the file behind it."""
+    try:
+        yield
+    except OSError as error:
+        raise refused_call(f"cannot read {url}: {path}: {error.strerror}", error) from None
+    except Permanent as error:
+        raise Permanent(f"cannot read {url}: {str(error).removeprefix(f'cannot read {path}: ')}") from None
 
 
 async def read(place: Place, blocking: Callable[..., Any]) -> bytes:
@@ -223,58 +272,3 @@ async def read(place: Place, blocking: Callable[..., Any]) -> bytes:
         return read_whole(handle.fd, info, LIMIT, place.path)
 
     return bytes(await blocking(all_of_it)) if info.st_size > LARGE else all_of_it()
-
-
-def download(url: str) -> bytes:
-    """Return the body behind an http URL. Blocks. Raises `Permanent` for a refusal, `Temporary` if a retry may help."""
-    from http.client import HTTPException, InvalidURL  # noqa: PLC0415 - few sources come from servers
-    from urllib.error import HTTPError  # noqa: PLC0415 - the same
-    from urllib.request import Request, urlopen  # noqa: PLC0415 - the same
-
-    shown = printable(url)
-    try:
-        request = Request(url, headers={"User-Agent": "holdfast"})  # noqa: S310 - the caller has checked the scheme
-        with urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 - the same
-            data = read_answer(answer)
-    except HTTPError as error:
-        with error:
-            text = f"cannot read {shown}: the server says {error.code} {error.reason}"
-        raise (Temporary(text) if error.code >= 500 or error.code == 429 else Permanent(text)) from None
-    except (ValueError, InvalidURL) as error:
-        raise Permanent(f"cannot read {shown}: it is not a proper URL: {error}") from None
-    except (OSError, HTTPException) as error:
-        raise Temporary(f"cannot read {shown}: {getattr(error, 'reason', error)}") from None
-    if len(data) > LIMIT:
-        raise Permanent(f"cannot read {shown}: it is larger than {LIMIT >> 20} MiB")
-    return data
-
-
-def printable(url: str) -> str:
-    """Return a URL without parts that may be secret.
-
-    Raises `Permanent` if the URL is invalid or contains a password, which is not sent.
-    """
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        raise Permanent(f"cannot read {url}: it is not a proper URL: {error}") from None
-    address = parts.netloc.rpartition("@")[2]
-    shown = parts._replace(netloc=address, query="").geturl()
-    if address != parts.netloc:
-        raise Permanent(f"cannot read {shown}: a user or password in a URL is not supported")
-    return shown
-
-
-def read_answer(answer: HTTPResponse) -> bytes:
-    """Return the body of an answer, up to one byte more than is accepted.
-
-    Raises `OSError`, as `TimeoutError` when it takes too long in all.
-    """
-    end, data = time.monotonic() + DEADLINE, bytearray()
-    while len(data) <= LIMIT and (piece := answer.read1(CHUNK)):
-        data += piece
-        if time.monotonic() > end:
-            raise TimeoutError(f"it is not complete after {DEADLINE:g} s")
-    if answer.length and len(data) <= LIMIT:
-        raise ConnectionError(f"the connection ended {answer.length} bytes too early")
-    return bytes(data[: LIMIT + 1])

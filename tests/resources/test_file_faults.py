@@ -21,7 +21,8 @@ from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.host import LocalHost
 from holdfast.resources import paths, registry
 from holdfast.resources.errors import HoldfastError, Permanent
-from holdfast.resources.kinds.file import content, removal, trees
+from holdfast.resources.kinds._source_hash import digest_of
+from holdfast.resources.kinds.file import removal, trees
 from holdfast.resources.kinds.file.base import UNDECLARED, Ownership
 
 all(registry.kinds())  # now: an ordinary user may not be able to read our own modules
@@ -288,7 +289,7 @@ async def test_hashes_of_large_files_leave_the_loop_free(host, monkeypatch, size
         return call()
 
     monkeypatch.setattr(host, "blocking", blocking)
-    assert len(await content.digest_of(host.context("x"), "md5", b"x" * size)) == 32
+    assert len(await digest_of(host.context("x"), "md5", b"x" * size)) == 32
     assert len(calls) == threads
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -12,9 +9,10 @@ from pydantic import Field
 
 from holdfast.resources.accepts import accepts
 from holdfast.resources.context import Context
+from holdfast.resources.downloads import WrongDigest
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import parse_text
-from holdfast.resources.kinds.file.base import LARGE
+from holdfast.resources.kinds._source_hash import declared_digest
 from holdfast.resources.lookup import lookup_value
 
 Sources = tuple[tuple[str, str | None], ...]
@@ -23,9 +21,6 @@ SCHEMES = ("salt://", "tree://", "file://", "http://", "https://", "/")
 Source = Annotated[str, Field(pattern=r"^($|salt://|tree://|file://|https?://|/)")]
 """A URL, or an absolute path; an empty text is no source."""
 REMOTE = ("http://", "https://")
-ALGORITHMS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
-"""Length of a digest in hex digits -> algorithm."""
-DIGEST = r"(?:(md5|sha1|sha224|sha256|sha384|sha512)[:=])?([0-9A-Fa-f]{32,128})"
 
 
 @accepts(Source, dict[Source, str], list[Source | dict[Source, str]], None)
@@ -92,67 +87,24 @@ def _text(key: str, value: Any, where: str) -> str:
     return str(text)
 
 
-async def fetch(ctx: Context, sources: Sources, *, trusted: bool) -> tuple[str, str | None, bytes]:
-    """Return URL, hash and content of the first source that exists.
+async def fetch(
+    ctx: Context, sources: Sources, *, trusted: bool, source_hash: str | None = None, name: str = "", path: str = ""
+) -> tuple[str, bytes]:
+    """Return URL and content of the first source that exists; it has the hash that is declared for it.
 
-    `trusted` as in `ctx.source`. Raises `Permanent` if none exists.
+    `source_hash` is for sources without one of their own; `name` and `path` are looked for in a file with hashes.
+    `trusted` as in `ctx.source`. Raises `Permanent` if none exists, `WrongDigest` for a wrong hash.
     """
-    if len(sources) == 1:
-        return *sources[0], await ctx.source(sources[0][0], trusted=trusted)
     refused = []
-    for url, digest in sources:
+    for url, own in sources:
+        given = own or source_hash
+        digest = None if given is None else await declared_digest(ctx, given, name or url, path)
         try:
-            return url, digest, await ctx.source(url, trusted=trusted)
+            return url, await ctx.source(url, trusted=trusted, digest=digest)
+        except WrongDigest:
+            raise
         except Permanent as error:
+            if len(sources) == 1:
+                raise
             refused.append(str(error))
     raise Permanent(f"no source can be read: {'; '.join(refused)}")
-
-
-async def expected(ctx: Context, digest: str, wanted: str, path: str) -> tuple[str, str]:
-    """Return algorithm and hex digest from `source_hash`, which is a digest or names a file with digests.
-
-    `wanted` is the name to look for in the file; the base names of the source and of `path` are tried, too.
-    """
-    found = re.fullmatch(DIGEST, digest.strip())
-    if found is None:
-        data = await ctx.source(digest)
-        if len(data) > LARGE:
-            raise Permanent(f"cannot verify {wanted}: {digest} has more than {LARGE >> 20} MiB")
-        text = data.decode(errors="replace")
-        names = (wanted, os.path.basename(wanted), os.path.basename(path))  # noqa: PTH119 - URLs are no paths
-        found = _pick(text, names)
-        if found is None:
-            raise Permanent(f"cannot verify {wanted}: {digest} has no hash of it")
-    value = found[2].lower()
-    algorithm = found[1] or ALGORITHMS.get(len(value))
-    if algorithm is None or ALGORITHMS.get(len(value)) != algorithm:
-        raise Permanent(f"cannot verify {wanted}: {digest} is not a hash of a known kind")
-    return algorithm, value
-
-
-def _pick(text: str, names: Sequence[str]) -> re.Match[str] | None:
-    """Return the hash of one of the names in a list of hashes, or the only hash of the list."""
-    found: list[re.Match[str]] = []
-    for line in text.splitlines():
-        words = [word.lstrip("*./") for word in line.split()]
-        digests = [match for word in words if (match := re.fullmatch(DIGEST, word))]
-        if digests and any(name in words for name in names):
-            return digests[0]
-        found += digests
-    return found[0] if len(found) == 1 else None
-
-
-async def digest_of(ctx: Context, algorithm: str, data: bytes) -> str:
-    """Return the hex digest of data, computed in a thread if the data are large."""
-
-    def digest() -> str:
-        return hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
-
-    return str(await ctx.blocking(digest)) if len(data) > LARGE else digest()
-
-
-async def verify(ctx: Context, url: str, data: bytes, algorithm: str, wanted: str) -> None:
-    """Raise `Permanent` if the content does not have the hash."""
-    actual = await digest_of(ctx, algorithm, data)
-    if actual != wanted:
-        raise Permanent(f"cannot use {url}: its {algorithm} is {actual}, but source_hash says {wanted}")

@@ -12,6 +12,7 @@ from holdfast.resources.contract import Resource
 from holdfast.resources.diff import hidden, unified
 from holdfast.resources.effects import Effect
 from holdfast.resources.errors import Permanent
+from holdfast.resources.kinds._source_hash import declared_digest, digest_of
 from holdfast.resources.kinds.file import content
 from holdfast.resources.kinds.file.base import (
     NEW_FILE,
@@ -173,7 +174,10 @@ class Managed(Reversible, ManagedArguments, kind="file.managed"):
                 await compare(ctx, comparison, comparison.wanted)
 
     async def _already(self, ctx: Context, comparison: Comparison) -> bool:
-        """Return whether a remote file need not be fetched because the present one has the declared hash."""
+        """Return whether a remote file need not be fetched.
+
+        The present one has the declared hash, or the server says that its content is current.
+        """
         if (
             comparison.place is None
             or comparison.seen is None
@@ -183,25 +187,22 @@ class Managed(Reversible, ManagedArguments, kind="file.managed"):
             or not self.source[0][0].startswith(content.REMOTE)
         ):
             return False
-        url, digest = self.source[0]
-        digest = digest or self.source_hash
-        if digest is None:
-            return False
-        algorithm, wanted = await content.expected(ctx, digest, self.source_hash_name or url, self.name)
+        url, own = self.source[0]
+        given = None if self.skip_verify else own or self.source_hash
+        digest = given and await declared_digest(ctx, given, self.source_hash_name or url, self.name)
         with os_errors("read", comparison.path):
             data = await read(ctx, comparison.place, comparison.seen, published=False)
-        return await content.digest_of(ctx, algorithm, data) == wanted
+        found = await digest_of(ctx, digest.algorithm if digest else "sha256", data)
+        return bool(found == digest.value if digest else await ctx.is_current(url, found))
 
     async def _content(self, ctx: Context, path: str, *, new: bool) -> tuple[bytes | None, str | None]:
         """Return the wanted content and its URL. None: any content is accepted, and a new file is empty."""
         data, url = None, None
         if self.source:
-            url, digest, data = await content.fetch(ctx, self.source, trusted=self.template is not None)
-            digest = digest or self.source_hash
-            if digest is not None and not self.skip_verify:
-                await content.verify(
-                    ctx, url, data, *await content.expected(ctx, digest, self.source_hash_name or url, self.name)
-                )
+            sources = tuple((url, None) for url, _ in self.source) if self.skip_verify else self.source
+            given, name = None if self.skip_verify else self.source_hash, self.source_hash_name or ""
+            trusted = self.template is not None
+            url, data = await content.fetch(ctx, sources, trusted=trusted, source_hash=given, name=name, path=self.name)
         elif (text := self._text(ctx)) is not None:
             data = self._encoded(text)
         if data is None:

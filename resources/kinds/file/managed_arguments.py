@@ -45,7 +45,7 @@ class ManagedArguments(FromSources, OwnedResource):
         "tmp_dir": "the temporary file is always beside the file, so that it can be renamed",
         "tmp_ext": "the temporary file is always beside the file, so that it can be renamed",
         "keep_source": "copies of sources are kept while they are needed",
-        "use_etag": "an http source is fetched only if the file does not have the declared hash",
+        "use_etag": "ETags are always used",
         "verify_ssl": "certificates are always checked",
         "ignore_comment_characters": REPORTED,
         "ignore_ordering": REPORTED,

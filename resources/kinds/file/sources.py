@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, model_validator
 
 from holdfast.resources.context import Context
 from holdfast.resources.fields import Text, Texts, Variables
+from holdfast.resources.kinds._source_hash import declared_digest
 from holdfast.resources.kinds.file import content
 from holdfast.resources.traits import FromSources, UsedSource
 
@@ -69,9 +70,8 @@ class Sourced(FromSources, BaseModel):
         return tuple([await self._text(ctx, url, digest) for url, digest in self.all_sources()])
 
     async def _text(self, ctx: Context, url: str, digest: str | None) -> str:
-        data = await ctx.source(url, trusted=self.template is not None)
-        if digest is not None:
-            await content.verify(ctx, url, data, *await content.expected(ctx, digest, url, url))
+        wanted = None if digest is None else await declared_digest(ctx, digest, url)
+        data = await ctx.source(url, trusted=self.template is not None, digest=wanted)
         text = content.decoded(data, url)
         if self.template is None:
             return text
