@@ -53,6 +53,8 @@ class Call:
 
     This call then acts once for each version of the sequence, and the last call is maintained.
     """
+    unmet: str = ""
+    """Why the call fails without being run: it has a requisite that matches nothing (only in lenient state files)."""
     place: Callable[[tuple[str | int, ...]], Spot] | None = field(default=None, compare=False, repr=False)
     """Returns the position of an argument, or of a value in it, for kinds whose provider may refuse arguments later."""
 

@@ -15,7 +15,7 @@ from holdfast.states.compile.composite import Expander, Opened, Opener
 from holdfast.states.compile.contradictions import contradictions
 from holdfast.states.compile.low import Chunk, Made, compile_high, high_data
 from holdfast.states.compile.order import by_number, number
-from holdfast.states.compile.ordering_cache import OrderingCache, edges_of
+from holdfast.states.compile.ordering_cache import OrderingCache, planned
 from holdfast.states.compile.problem_collector import ProblemCollector
 from holdfast.states.compile.requisites import ResolvedTarget, Resolver
 from holdfast.states.compile.sequences import superseded
@@ -216,7 +216,7 @@ class _CompilerRun:
         if collector:
             self.trace.edges = [[] for _ in self.trace.checked]
         else:
-            self.trace.edges = edges_of(chunks, Resolver(chunks, loaded), self.disabled)
+            self.trace.edges, _ = planned(chunks, Resolver(chunks, loaded), self.disabled)
 
 
 def in_order(chunks: Iterable[Chunk], opened: Mapping[str, Opened]) -> Iterator[Chunk]:

@@ -19,6 +19,7 @@ from holdfast.states.compile.requisites import ResolvedTarget
 from holdfast.states.data import Low
 from holdfast.states.declare.high import Target
 from holdfast.states.errors import Problem
+from holdfast.states.parse.marks import or_lenient
 from holdfast.states.requisite_kinds import KINDS, LISTENING, PROBED
 
 CAP_STEP, LAST = 100, 1_000_000
@@ -206,4 +207,6 @@ class Plan:
             if len(parts) == 1
             else "remove one of these requisites"
         )
+        if any(step.target.type == "sls" for step in steps):
+            hint = or_lenient(hint)
         self.problems.append(steps[0].target.spot.problem("requisite-loop", message, hint))

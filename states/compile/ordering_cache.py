@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from holdfast.resources.traits import Referring, Refreshable
 from holdfast.states.compile.check import spot_of
+from holdfast.states.compile.cycles import without_cycles
 from holdfast.states.compile.low import Chunk
 from holdfast.states.compile.order import Plan
 from holdfast.states.compile.requisites import ResolvedTarget, Resolver
@@ -33,11 +34,10 @@ class OrderingCache:
         self._included, self._disabled = loaded.included, disabled
         self._remember(chunks)
         resolver = Resolver(chunks, loaded)
-        edges = edges_of(chunks, resolver, disabled)
-        plan = Plan(chunks, edges)
+        edges, plan = planned(chunks, resolver, disabled)
         self.problems: list[Problem] = [*resolver.problems, *plan.problems]
         self.warnings: list[Problem] = resolver.warnings
-        self._sequence, self._pulled = plan.sequence, plan.pulled
+        self._sequence, self._pulled, self._unmet = plan.sequence, plan.pulled, resolver.unmet
         self._requisites: list[Requisites] = [] if self.problems else list(_translated(plan.sequence, edges))
 
     def holds(self, chunks: Sequence[Chunk], included: Mapping[str, Sequence[str]], disabled: frozenset[str]) -> bool:
@@ -73,24 +73,36 @@ class OrderingCache:
     def calls(self, chunks: Sequence[Chunk]) -> Iterator[Call]:
         """Yield the calls in order of execution."""
         for position, index in enumerate(self._sequence):
-            chunk, requisites, pulled = chunks[index], self._requisites[position], self._pulled.get(index, "")
+            chunk, given = chunks[index], self._requisites[position]
+            rest = (position, given, self._pulled.get(index, ""), self._unmet.get(chunk.identity, ""))
             call = chunk.call
-            if call is None or call.position != position or call.requisites != requisites or call.moved != pulled:
-                call = chunk.call = _call(chunk, position, requisites, pulled)
+            if call is None or (call.position, call.requisites, call.moved, call.unmet) != rest:
+                call = chunk.call = _call(chunk, *rest)
             yield call
 
 
-def edges_of(chunks: Sequence[Chunk], resolver: Resolver, disabled: frozenset[str]) -> list[list[ResolvedTarget]]:
-    """Return the resolved requisites of each chunk."""
-    return [resolver.resolve(chunk, disabled, refreshes=_refreshes(chunk)) for chunk in chunks]
+def planned(
+    chunks: Sequence[Chunk], resolver: Resolver, disabled: frozenset[str]
+) -> tuple[list[list[ResolvedTarget]], Plan]:
+    """Return the resolved requisites of each chunk, without the cycles that lenient files may have, and the order."""
+    edges = [resolver.resolve(chunk, disabled, refreshes=_refreshes(chunk)) for chunk in chunks]
+    plan = Plan(chunks, edges)
+    if plan.problems:
+        edges, warnings = without_cycles(chunks, edges)
+        if warnings:
+            resolver.warnings += warnings
+            plan = Plan(chunks, edges)
+    return edges, plan
 
 
-def _call(chunk: Chunk, position: int, requisites: Requisites, moved: str) -> Call:
+def _call(chunk: Chunk, position: int, requisites: Requisites, moved: str, unmet: str) -> Call:
     """Return the call of a chunk. Raises `ValueError` if the chunk is invalid."""
     if chunk.checked is None:
         raise ValueError(f"{chunk.identity} is invalid, so it has no call")
     verdict = chunk.checked
-    call = Call(position, chunk.identity, chunk.low, chunk.spot, verdict.resource, verdict.meta, requisites, moved)
+    call = Call(
+        position, chunk.identity, chunk.low, chunk.spot, verdict.resource, verdict.meta, requisites, moved, unmet=unmet
+    )
     return replace(call, place=partial(spot_of, chunk)) if isinstance(verdict.resource, Referring) else call
 
 

@@ -13,7 +13,7 @@ from holdfast.states.declare.high import Target
 from holdfast.states.declare.load import Loaded
 from holdfast.states.declare.salt_hints import no_such_type
 from holdfast.states.errors import Location, Problem
-from holdfast.states.requisite_kinds import KINDS, RECV, RELATIONS
+from holdfast.states.requisite_kinds import KINDS, LISTENING, RECV, RELATIONS
 
 WITHOUT_REFRESH = tuple(
     sorted(RELATIONS, key=lambda name: RELATIONS.index(KINDS[name].effective(refreshable=False) or name))
@@ -39,6 +39,8 @@ class Resolver:
         self.chunks, self.loaded = chunks, loaded
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
+        self.unmet: dict[str, str] = {}
+        """Identity of a chunk of a lenient file -> why it fails: it has a requisite that matches nothing."""
         self._known: dict[tuple[str, str], tuple[int, ...]] = {}
         self._hints: dict[tuple[str, str], str] = {}
         self._reported: set[tuple[Location, str]] = set()
@@ -138,10 +140,25 @@ class Resolver:
         itself = self._hints[key] in (MEANT.format(chunk.low["__id__"]), MEANT.format(chunk.low["name"]))
         hint = ELSEWHERE if itself else self._hints[key]
         source = repr(target.raw) if kind == RECV and target.raw else kind  # the argument of a reference
-        problem = target.spot.problem("requisite-missing", f"{source} of {chunk.declared} names {what}", hint)
+        message = f"{source} of {chunk.declared} names {what}"
+        if target.spot.document.lenient and kind != RECV:
+            self.warnings.append(self._accepted(chunk, kind, target, message, hint, glob=glob))
+            return
+        problem = target.spot.problem("requisite-missing", message, hint)
         if (problem.location, problem.message) not in self._reported:
             self._reported.add((problem.location, problem.message))
             self.problems.append(problem)
+
+    def _accepted(self, chunk: Chunk, kind: str, target: Target, message: str, hint: str, *, glob: bool) -> Problem:
+        """Return the warning about a target that matches no state, in a lenient file.
+
+        As in Salt, the chunk fails when it runs; but a glob that requires nothing to succeed is met.
+        """
+        met = kind in LISTENING or (glob and KINDS[kind].gates == "success")
+        if not met:
+            self.unmet[chunk.identity] = message.replace(f" of {chunk.declared}", "")
+        effect = "it has no effect" if met else "the state fails when it runs"
+        return target.spot.accepted("requisite-missing", message, effect, hint)
 
     def _hint(self, type_: str, value: str) -> str:
         if type_ == "sls":

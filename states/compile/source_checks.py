@@ -96,7 +96,10 @@ class SourceChecker:
         directory, name = self._split(urls[0])
         near = nearest(name, listed.get(directory) or ())
         hint = f"did you mean {urls[0].removesuffix(name)}{near}?" if near else "paths begin at the states directory"
-        return spot_of(chunk, (key,)).problem("source-absent", f"{chunk.identity}: {text}", hint)
+        spot, message = spot_of(chunk, (key,)), f"{chunk.identity}: {text}"
+        if spot.document.lenient:
+            return spot.accepted("source-absent", message, "the state fails when it runs", hint)
+        return spot.problem("source-absent", message, hint)
 
     def _there(self, url: str, listed: dict[str, frozenset[str] | None]) -> bool:
         """Return whether a source exists; True if it is outside of the tree, or if the file system cannot say."""

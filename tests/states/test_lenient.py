@@ -90,7 +90,8 @@ def test_only_files_with_a_matching_sls_are_lenient(problems):
     "text",
     [
         "a: {lamp.lit: [{require_in: [{lamp: nobody}]}]}",
-        "a: {lamp.lit: [{require: [nobody]}]}",
+        "a: {lamp.lit: [{recv: [{color: {lamp: nobody, key: color}}]}]}",
+        "a: {lamp.lit: [{require: [b]}]}\nb: {lamp.lit: [{require: [a]}]}",
         "a: {lamp.lit: [{color: red}], lamp.dark: []}",
         "a: {lamp.lit: [{k: 1, k: 2}]}",
         "a: {crate.packed: [{name: relative}, {user: u}]}",
@@ -131,3 +132,81 @@ def test_the_setting_may_change_between_two_compilations(tmp_path):
         assert len(compiler.compile(lenient).warnings) == 1
         with pytest.raises(CompileError):
             compiler.compile(strict)
+
+
+INCLUDES = {
+    "site.sls": "include: [shop.package]\na: {lamp.lit: [{require: [{sls: shop.package}]}]}",
+    "shop/package.sls": "include: [shop.service]\npackage: {lamp.lit: []}",
+    "shop/service.sls": (
+        "include: [shop.config]\nservice: {lamp.lit: [{watch: [{sls: shop.config}, {sls: shop.package}]}]}"
+    ),
+    "shop/config.sls": "include: [shop.package]\nconfig: {lamp.lit: [{require: [{sls: shop.package}]}]}",
+}
+"""The package file includes the service file, as in public formulas: so all states of the service are part of it."""
+
+
+def test_a_file_that_includes_what_depends_on_it_forms_no_cycle(compile_tree):
+    """A requisite on a state file leaves out the states of its includes that wait for the state in turn."""
+    compiled = compile_tree(INCLUDES, "site", lenient=("*",))
+    warnings = [problem for problem in compiled.warnings if problem.code == "requisite-loop"]
+
+    assert [call.low["__id__"] for call in compiled.calls] == ["package", "config", "service", "a"]
+    assert warnings
+    assert all(problem.waived for problem in warnings)
+    (of_config,) = [problem for problem in warnings if "of lamp.lit[config]" in problem.message]
+    assert of_config.message == (
+        "requisites form a cycle: require of lamp.lit[config] names the state file 'shop.package', and some of its "
+        "states wait for lamp.lit[config] in turn (lamp.lit[service]): it means the other states of the file"
+    )
+    assert of_config.location.file.endswith("shop/config.sls")
+
+
+def test_a_cycle_over_state_files_is_an_error_in_strict_states(problems):
+    """The hint names the setting, because such cycles are common in formulas."""
+    found = problems(INCLUDES, "site")
+
+    assert {problem.code for problem in found} == {"requisite-loop"}
+    assert all(problem.hint.endswith("name their SLS in `lenient`") for problem in found)
+
+
+def test_a_state_that_requires_its_own_file_means_the_other_states_of_it(compile_tree):
+    """Otherwise no such state could run."""
+    text = "last: {lamp.lit: [{require: [{sls: site}]}]}\nfirst: {lamp.lit: []}"
+    compiled = compile_tree(text, lenient=("*",))
+
+    assert [call.low["__id__"] for call in compiled.calls] == ["first", "last"]
+    assert [problem.message.rpartition(", ")[2] for problem in compiled.warnings] == [
+        "which contains it: it means the other states of the file"
+    ]
+
+
+def test_only_the_states_of_a_cycle_are_left_out(compile_tree):
+    """Other states of the file still come first, and their changes still refresh."""
+    compiled = compile_tree(INCLUDES, "site", lenient=("*",))
+    requisites = {call.low["__id__"]: dict(call.requisites) for call in compiled.calls}
+
+    assert requisites == {
+        "package": {},
+        "config": {"require": (0,)},
+        "service": {"watch": (1, 0)},
+        "a": {"require": (1, 2, 0)},
+    }
+
+
+@pytest.mark.parametrize(
+    ("requisite", "why"),
+    [
+        ("require: [nobody]", "require names 'nobody', which does not exist"),
+        ("watch: [{lamp: 'nob*'}]", ""),
+        ("onchanges: [{lamp: 'nob*'}]", "onchanges names lamp[nob*], which does not exist"),
+        ("require: [{sls: nowhere}]", "require names the state file 'nowhere', which is not part of this run"),
+    ],
+)
+def test_a_requisite_on_nothing_fails_its_state_when_it_runs(compile_tree, requisite, why):
+    """As in Salt. A glob that matches nothing requires nothing, but there is no change either to wait for."""
+    compiled = compile_tree(f"a: {{lamp.lit: [{{color: red}}, {{{requisite}}}]}}", lenient=("*",))
+    (warning,) = compiled.warnings
+
+    assert compiled.calls[0].unmet == why
+    assert (warning.code, warning.waived) == ("requisite-missing", True)
+    assert warning.message.endswith(": the state fails when it runs" if why else ": it has no effect")

@@ -102,7 +102,7 @@ class Decisions:
 
     async def _probe(self, target: Vertex, probes: Probes) -> Outcome:
         """Return the outcome that the target of a prereq would have if it ran now."""
-        if spent := self._done.spent(target):
+        if spent := self._done.without_run(target):
             return spent
         decision = self._table(target, probes, probing=True)
         if not decision.run:

@@ -34,6 +34,12 @@ class Done:
         self._transfers = transfers
         self._policy = policy
 
+    def without_run(self, vertex: Vertex) -> Outcome | None:
+        """Return the outcome of a vertex that must not run: it has a requisite on nothing, or is spent."""
+        if vertex.call.unmet:
+            return Outcome.failed(vertex, vertex.call.unmet, vertex.queue.cause)
+        return self.spent(vertex)
+
     def spent(self, vertex: Vertex) -> Outcome | None:
         """Return the outcome of a superseded vertex that has acted for this version of its sequence.
 

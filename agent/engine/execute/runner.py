@@ -156,7 +156,7 @@ class Runs:
             await self._listen(vertex)
             return
         seen = self._deliveries.seen(vertex)
-        if spent := self._done.spent(vertex):
+        if spent := self._done.without_run(vertex):
             self._outcomes.record(vertex, spent, seen)
             return
         decision = await self._decisions.decide(vertex)
@@ -198,7 +198,7 @@ class Runs:
     async def _listen(self, vertex: Vertex) -> None:
         """Run a listener: only its refresh, without its requisites."""
         seen = self._deliveries.seen(vertex, listen=True)
-        if spent := self._done.spent(vertex):
+        if spent := self._done.without_run(vertex):
             outcome = spent
         elif vertex.refreshable is None:
             comment = f"cannot refresh: {vertex.call.kind} has no refresh action; use require"
