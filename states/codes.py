@@ -106,6 +106,8 @@ DECLARATIONS = _of(
 CALLS = _of(
     "error",
     {
+        "accumulator-condition": "a state of an accumulator has a guard or a requisite that could keep it from running",
+        "accumulator-orphan": "a state of an accumulator comes before no state of a file",
         "argument-missing": "a required argument is missing",
         "argument-type": "an argument has a wrong type",
         "argument-value": "an argument has an invalid value",
@@ -139,6 +141,7 @@ FORMATTING = _of(
 NOTES = _of(
     "warning",
     {
+        "accumulator-unused": "an accumulator is for a file that no state with its texts manages",
         "argument-ignored": "an argument is accepted, and has no effect",
         "argument-reserved": "an argument has a name that means something else, and has no effect",
         "deprecated": "a kind or an argument should no longer be used",

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.states.compile.accumulate import collected, misplaced, unused
 from holdfast.states.compile.check import Checked, Checker
 from holdfast.states.compile.composite import Expander, Opened, Opener
 from holdfast.states.compile.contradictions import contradictions
@@ -186,10 +187,12 @@ class _CompilerRun:
             *checker.warnings,
             *(() if collector else conflicts.warnings),
             *(() if collector.states_missing else order.warnings),
+            *(() if collector else unused(everything)),
         ]
         collector.add(
             [*order.problems, *checker.problems, *conflicts.problems, *ambiguous(everything), *misfits(chunks, loaded)]
         )
+        collector.add(misplaced(everything))
         collector.add(self.kept.source_checker.check(self.tree.anew(), everything))
         if self.traced:
             self._trace_checked(chunks, loaded, collector)
@@ -198,7 +201,7 @@ class _CompilerRun:
         if collector:
             raise Refused(collector.problems, tuple(chunk.low for chunk in chunks), high_data(loaded))
         self.kept.order, self.kept.opened = order, opened
-        expanded = self.kept.expander.expand(tuple(order.calls(chunks)), opened)
+        expanded = collected(self.kept.expander.expand(tuple(order.calls(chunks)), opened))
         self.trace.calls = superseded(expanded, conflicts.superseded)
         return self.trace.calls
 

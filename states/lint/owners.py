@@ -11,7 +11,7 @@ from holdfast.states.lint.rule import Subject, rule
 
 HOMES = "/home/"
 ROOT = frozenset({"root", "0"})
-OWNED = frozenset({"file.managed", "file.directory", "file.recurse", "file.symlink", "file.copy"})
+OWNED = frozenset({"file.managed", "file.directory", "file.recurse", "file.symlink", "file.copy", "file.serialize"})
 """Kinds that make something with an owner."""
 
 

@@ -187,6 +187,11 @@ def variants(kind: str, base: str) -> list[Callable[[int], dict[str, Any]]]:
             lambda n: {"name": inside, "backup": alternate(n, ".bak", "minion"), **words(n)},
         ]
     everything: dict[str, list[Callable[[int], dict[str, Any]]]] = {
+        "serialize": [
+            lambda n: {"name": inside, "dataset": {"key": n}, "user": user},
+            lambda n: {"name": leaf, "dataset": {"key": n}, "user": user, "backup": "minion"},
+            lambda n: {"name": leaf, "dataset": {"key": n}, "merge_if_exists": True},
+        ],
         "managed": [
             lambda n: {"name": inside, "contents": str(n), "user": user},
             lambda n: {"name": leaf, "contents": str(n), "user": user, "backup": "minion"},
@@ -267,12 +272,13 @@ def variants(kind: str, base: str) -> list[Callable[[int], dict[str, Any]]]:
 KINDS = (
     "managed", "directory", "recurse", "symlink", "absent", "touch", "copy", "rename", "pruned", "exists",
     "missing", "append", "prepend", "replace", "line", "blockreplace", "keyvalue", "comment", "uncomment",
+    "serialize",
 )  # fmt: skip
 
 
 def test_each_kind_of_file_takes_part() -> None:
     """A new kind has to be added here."""
-    assert set(KINDS) == set(registry.functions("file"))
+    assert {*KINDS, "accumulated"} == set(registry.functions("file"))  # that one touches no file
 
 
 @pytest.mark.timeout(600)

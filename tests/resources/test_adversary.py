@@ -143,6 +143,11 @@ ONE_IN = 7
 """Outside CI, one in so many exchanges is tried; no divisor of the number of attacks."""
 
 
+WORDS = {
+    "serializer": "keyvalue",
+    **{key: {"separator": " "} for key in ("serializer_opts", "deserializer_opts")},
+}
+"""Arguments with which the secret is data that could be merged."""
 KINDS: list[tuple[str, str, dict[str, Any]]] = [
     ("file.managed", "sub/f", {"contents": "new", "user": str(USER), "mode": "0644"}),
     ("file.managed", "sub/f", {"contents": "new"}),
@@ -163,6 +168,8 @@ KINDS: list[tuple[str, str, dict[str, Any]]] = [
     ("file.uncomment", "sub/f", {"regex": "here"}),
     ("file.blockreplace", "sub/f", {"content": "block", "append_if_not_found": True}),
     ("file.keyvalue", "sub/f", {"key": "here", "value": "2", "uncomment": "#"}),
+    ("file.serialize", "sub/f", {"dataset": {"a": 1}, "user": str(USER)}),
+    ("file.serialize", "sub/f", {"dataset": {"a": 1}, "user": str(USER), "merge_if_exists": True, **WORDS}),
     ("file.absent", "sub/f", {}),
     ("file.absent", "sub", {}),
     ("file.symlink", "sub/l", {"target": "f", "user": str(USER)}),

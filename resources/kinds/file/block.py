@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from holdfast.resources.accepts import accepts
+from holdfast.resources.accumulators import Collecting
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import field
@@ -28,7 +29,7 @@ def parse_block(value: object) -> object:
 PLACES = ("append_if_not_found", "prepend_if_not_found", "insert_before_match", "insert_after_match")
 
 
-class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
+class BlockReplace(Collecting, Sourced, Edit, kind="file.blockreplace"):
     """The block between two marked lines of a file; the rest of the file is not changed.
 
     /etc/hosts:
@@ -40,6 +41,7 @@ class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
     """
 
     ignored: ClassVar[Mapping[str, str]] = Edit.ignored
+    of_required: ClassVar[bool] = True
 
     marker_start: Marker = field("#-- start managed zone --", min_length=1)
     """Text in the line before the block."""
@@ -65,6 +67,11 @@ class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
         if self._ends_early(self._finished(self.content)):
             raise ValueError("content contains marker_end: the block would end there")
         return self
+
+    def with_texts(self, texts: Mapping[str, Sequence[Any]]) -> Self:
+        """Return this state with the texts as further lines of its content."""
+        lines = [str(text) for given in texts.values() for text in given]
+        return self.model_copy(update={"content": "\n".join([*filter(None, [self.content]), *lines])})
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the file and its sources on this host."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import codecs
-import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, model_validator
+from pydantic import BeforeValidator, model_validator
 
-from holdfast.resources.effects import EffectVerb
 from holdfast.resources.fields import Text, Texts, Variables
 from holdfast.resources.kinds.file import content
-from holdfast.resources.kinds.file.base import WINDOWS, ModeOrKeep, OwnedResource
+from holdfast.resources.kinds.file.base import WINDOWS, ModeOrKeep
 from holdfast.resources.kinds.file.disk import MODE
-from holdfast.resources.kinds.file.label import Label
+from holdfast.resources.kinds.file.whole import WholeFile
 from holdfast.resources.traits import FromSources, UsedSource
 
 REPORTED = "every change of the content is reported to the states that watch the file"
@@ -24,26 +21,12 @@ CONTENT = ("source", "contents", "contents_pillar", "contents_grains", "template
 """Arguments for the content; the first four say where the content comes from."""
 
 
-def check_commands(commands: tuple[str, ...]) -> tuple[str, ...]:
-    """Check that commands can be split into words. Empty ones are dropped, as in Salt. Raises `ValueError`."""
-    for command in filter(None, commands):
-        try:
-            words = shlex.split(command)
-        except ValueError as error:
-            raise ValueError(f"{command!r} cannot be split into words: {error}") from None
-        if not words:
-            raise ValueError(f"{command!r} names no program")
-    return tuple(filter(None, commands))
-
-
-class ManagedArguments(FromSources, OwnedResource):
+class ManagedArguments(FromSources, WholeFile):
     """The arguments of `file.managed`."""
 
-    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "change")
     ignored: ClassVar[Mapping[str, str]] = {
         "attrs": "file attributes (chattr) are left as they are",
-        "tmp_dir": "the temporary file is always beside the file, so that it can be renamed",
-        "tmp_ext": "the temporary file is always beside the file, so that it can be renamed",
+        **WholeFile.ignored,
         "keep_source": "copies of sources are kept while they are needed",
         "use_etag": "ETags are always used",
         "verify_ssl": "certificates are always checked",
@@ -88,36 +71,8 @@ class ManagedArguments(FromSources, OwnedResource):
     """Variables of the template where `context` has none."""
     mode: ModeOrKeep | None = None
     """File mode, or `keep` for the mode of a local source. Left as it is if not declared; a new file gets 0644."""
-    selinux: Label | None = None
-    """The SELinux label, or parts of it: `seuser`, `serole`, `setype`, `serange`.
-
-    Fails if SELinux is off. The label is left as it is if not declared.
-    """
     replace: bool = True
     """Replace the content of an existing file."""
-    create: bool = True
-    """Create the file if it does not exist."""
-    backup: Literal["minion", "master", "both", "", False] | None = None
-    """`minion`: keep a copy of the replaced file in the agent's own directory."""
-    show_changes: bool | None = None
-    """Show the diff: true always, false never. Default: if others may read the file."""
-    new_file_diff: bool = False
-    """Report the diff of a new file in the changes, too."""
-    check_cmd: Annotated[Texts, AfterValidator(check_commands)] = ()
-    """Commands that must accept the new content before it is put in place.
-
-    As in Salt, the commands run without a shell (use `sh -c '...' sh` if one is needed): each is split into words, and
-    the path of a file with the new content is its last argument.
-    """
-    follow_symlinks: bool | None = None
-    """Manage the target of a link at the path; false replaces the link.
-
-    None follows the link unless another user could exploit that; then it replaces the link.
-    """
-    encoding: str | None = None
-    """Encoding of content that the state gives. Default: utf-8."""
-    encoding_errors: str = "strict"
-    """How to treat characters that the encoding lacks."""
 
     @model_validator(mode="before")
     @classmethod
@@ -141,11 +96,6 @@ class ManagedArguments(FromSources, OwnedResource):
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} exclude each other: give only one of them")
         self._demand_hashes()
-        try:
-            "".encode(self.encoding or "utf-8", self.encoding_errors)
-            codecs.lookup_error(self.encoding_errors)
-        except LookupError as error:
-            raise ValueError(str(error)) from None
         if self.mode == "keep" and not any(not url.startswith(content.REMOTE) for url, _ in self.source):
             raise ValueError("mode: keep needs a source on this host")
         return self

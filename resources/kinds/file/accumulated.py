@@ -1,0 +1,66 @@
+"""`file.accumulated`: texts for a file that another state manages."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator
+
+from holdfast.resources.accepts import ITEM, VALUE, accepts
+from holdfast.resources.accumulators import Contributing, Contribution
+from holdfast.resources.context import Context, announced
+from holdfast.resources.contract import Resource
+from holdfast.resources.effects import EffectVerb
+from holdfast.resources.fields import AbsPath, field, plain_numbers
+
+
+@accepts(VALUE, ITEM)
+def parse_texts(value: object) -> object:
+    """Return texts as a tuple, from a list or a single one. Raises `ValueError` for none."""
+    if value is None:
+        raise ValueError("it has no text")
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return tuple(plain_numbers(item) for item in items)
+
+
+class Accumulated(Contributing, Resource, kind="file.accumulated"):
+    """Text for the template of a file that another state manages.
+
+        listen on 8080:
+          file.accumulated:
+            - name: ports
+            - filename: /etc/app.conf
+            - text: '8080'
+            - require_in:
+              - file: /etc/app.conf
+
+        /etc/app.conf:
+          file.managed:
+            - template: jinja
+            - contents: |
+                {% for port in accumulator['ports'] %}listen {{ port }}
+                {% endfor %}
+
+    The template of `file.managed` has the texts of all accumulators of its file as `accumulator`: a mapping from names
+    to lists, in the order in which the states run, without repetitions. `file.blockreplace` adds them to its `content`,
+    one line each; only those of states that it requires, if there are any. The states are compiled before anything
+    runs, so the text cannot depend on a guard, and a changed text is a change of the file's own state.
+    """
+
+    exclusive: ClassVar[bool] = False
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ()
+
+    filename: AbsPath
+    """Path of the file, as in the name of its state."""
+    text: Annotated[tuple[Any, ...], BeforeValidator(parse_texts)] = field()
+    """Text, or a list of texts; for templates also numbers and mappings."""
+
+    def contribution(self) -> Contribution:
+        """Return the texts."""
+        return Contribution(self.filename, self.name, self.text)
+
+    @announced
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Do nothing: the state of the file has the text already."""
+        ctx.report.comment = f"the state of {self.filename} has the text of {self.name}"
+        return True

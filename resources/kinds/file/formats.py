@@ -1,0 +1,290 @@
+"""Formats of `file.serialize`: text of data, and the data of a text, with the options of each format."""
+
+from __future__ import annotations
+
+import configparser
+import io
+import json
+import plistlib
+import pprint
+import shlex
+import tomllib
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from holdfast.resources.errors import Permanent
+from holdfast.resources.kinds.file import toml
+
+FormatName = Literal["yaml", "json", "toml", "configparser", "keyvalue", "plist", "python"]
+"""The formats, by Salt's names."""
+NOT_WRITTEN = (TypeError, ValueError, OverflowError, RecursionError, configparser.Error)
+"""What the libraries raise for data that a format cannot express; YAML's own errors are added in `failed`."""
+
+
+class Format(BaseModel):
+    """A format with its options; the fields are the options that `serializer_opts` may give."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+
+    readable: ClassVar[bool] = True
+    """Whether there is a parser, so that data can be merged into a file."""
+
+    def text(self, data: Any) -> str | bytes:
+        """Return data as text, with its last newline. Raises `Permanent` if the format cannot express the data."""
+        try:
+            return self.dumped(data)
+        except NOT_WRITTEN as error:
+            raise Permanent(f"it cannot be written in this format: {reason(error)}") from None
+
+    def data(self, text: bytes) -> Any:
+        """Return the data of a text. Raises `Permanent` if the text is not in this format."""
+        try:
+            return self.loaded(text)
+        except (*NOT_WRITTEN, LookupError, AttributeError) as error:
+            raise Permanent(f"it is not in this format: {reason(error)}") from None
+
+    @abstractmethod
+    def dumped(self, data: Any) -> str | bytes:
+        """Return data as text, or raise any of `NOT_WRITTEN`."""
+
+    def loaded(self, text: bytes) -> Any:
+        """Return the data of a text, or raise any of `NOT_WRITTEN`."""
+        raise ValueError("there is no parser for it")
+
+
+def reason(error: Exception) -> str:
+    """Return the message of a library's error on one line, without repeating the data."""
+    if isinstance(error, RecursionError):
+        return "the data are nested too deeply"
+    return " ".join(str(error).split())[:200]
+
+
+class Yaml(Format):
+    """YAML, as PyYAML writes it."""
+
+    default_flow_style: bool | None = False
+    """Brackets for all collections; null: for those without others inside."""
+    default_style: Literal["'", '"', "|", ">", ""] | None = None
+    """The quotes of all texts."""
+    indent: int | None = Field(None, ge=1, le=9)
+    width: int | None = None
+    """Greatest length of a line, in characters. Default: 80."""
+    allow_unicode: bool | None = None
+    explicit_start: bool | None = None
+    explicit_end: bool | None = None
+    sort_keys: bool = True
+    canonical: bool | None = None
+    line_break: Literal["\n", "\r\n", "\r"] | None = None
+
+    def dumped(self, data: Any) -> str:
+        """Return YAML; a document end that Salt leaves out is left out."""
+        import yaml  # noqa: PLC0415 - only states with this format need it
+
+        try:
+            written: str = yaml.dump(data, Dumper=yaml.CSafeDumper, **self.model_dump())
+        except yaml.YAMLError as error:
+            raise ValueError(reason(error)) from None
+        return written.removesuffix("\n...\n").removesuffix("\n") + "\n"
+
+    def loaded(self, text: bytes) -> Any:
+        """Return the data of one document; tags of other languages are refused."""
+        import yaml  # noqa: PLC0415 - only states with this format need it
+
+        try:
+            return yaml.load(text, Loader=yaml.CSafeLoader)
+        except yaml.YAMLError as error:
+            raise ValueError(reason(error)) from None
+
+
+class Json(Format):
+    """JSON, with sorted keys."""
+
+    indent: int | str | None = 2
+    separators: tuple[str, str] = (",", ": ")
+    sort_keys: bool = True
+    ensure_ascii: bool = False
+    allow_nan: bool = True
+    skipkeys: bool = False
+
+    def dumped(self, data: Any) -> str:
+        """Return JSON."""
+        return json.dumps(data, **self.model_dump()) + "\n"
+
+    def loaded(self, text: bytes) -> Any:
+        """Return the data of a JSON text."""
+        return json.loads(text.decode())
+
+
+class Toml(Format):
+    """TOML; Salt writes it only where Python's package `toml` is installed, in a slightly different layout."""
+
+    def dumped(self, data: Any) -> str:
+        """Return TOML."""
+        return toml.document(data)
+
+    def loaded(self, text: bytes) -> Any:
+        """Return the data of a TOML text."""
+        return tomllib.loads(text.decode())
+
+
+class Python(Format):
+    """Python's notation."""
+
+    readable: ClassVar[bool] = False
+
+    indent: int = Field(1, ge=0)
+    width: int = Field(80, ge=1)
+    depth: int | None = Field(None, ge=1)
+    compact: bool = False
+    sort_dicts: bool = True
+    underscore_numbers: bool = False
+
+    def dumped(self, data: Any) -> str:
+        """Return an expression of Python."""
+        plain = json.loads(json.dumps(data))
+        return pprint.pformat(plain, **self.model_dump()) + "\n"
+
+
+class Ini(Format):
+    """Sections with `name = value`, as Python's `configparser` writes them."""
+
+    allow_no_value: bool = False
+    default_section: str = configparser.DEFAULTSECT
+    delimiters: tuple[str, ...] = ("=", ":")
+    comment_prefixes: tuple[str, ...] = ("#", ";")
+    inline_comment_prefixes: tuple[str, ...] | None = None
+    strict: bool = True
+    empty_lines_in_values: bool = True
+
+    def _parser(self) -> configparser.ConfigParser:
+        return configparser.ConfigParser(**self.model_dump())
+
+    def dumped(self, data: Any) -> str:
+        """Return the sections; what would be read as something else is refused."""
+        parser, out, seen = self._parser(), io.StringIO(), set[tuple[str, str]]()
+        for section, name, value in _settings(data):
+            if section != self.default_section and not parser.has_section(section):
+                parser.add_section(section)
+            if name is not None:
+                if (section, parser.optionxform(name)) in seen:
+                    raise ValueError(f"{name!r} is given twice, in different letters")
+                seen.add((section, parser.optionxform(name)))
+                parser.set(section, name, value)
+        parser.write(out)
+        if not self._reads(out.getvalue(), parser):
+            raise ValueError("a section, name or value has characters that would be read as something else")
+        return out.getvalue() + "\n"
+
+    def _reads(self, text: str, written: configparser.ConfigParser) -> bool:
+        """Return whether a text has the settings that were written."""
+        parser = self._parser()
+        try:
+            parser.read_string(text)
+        except configparser.Error:
+            return False
+        return _raw(parser) == _raw(written)
+
+    def loaded(self, text: bytes) -> Any:
+        """Return the sections with their options."""
+        parser = self._parser()
+        try:
+            parser.read_string(text.decode())
+        except configparser.Error as error:  # its message repeats the line, which may be a secret
+            lines = [line for line, _ in getattr(error, "errors", ())] or [getattr(error, "lineno", 1)]
+            raise ValueError(f"line {lines[0]} is wrong ({type(error).__name__})") from None
+        return {name: dict(parser.items(name)) for name in parser.sections()}
+
+
+def _settings(data: Any) -> Iterator[tuple[str, str | None, str | None]]:
+    """Yield section, name and value of each setting; the name is None for the section alone."""
+    if not isinstance(data, Mapping):
+        raise ValueError("it needs a mapping of sections")  # noqa: TRY004 - all such errors are ValueErrors
+    for section, settings in data.items():
+        yield str(section), None, None
+        if not isinstance(settings, Mapping):
+            raise ValueError(f"section {section!r} needs a mapping of names and values")  # noqa: TRY004 - as above
+        for name, value in settings.items():
+            yield str(section), str(name), None if value is None else str(value)
+
+
+def _raw(parser: configparser.ConfigParser) -> dict[str, list[tuple[str, str]]]:
+    return {name: parser.items(name, raw=True) for name in parser}
+
+
+class KeyValue(Format):
+    """Lines of `name=value`."""
+
+    separator: str = Field("=", min_length=1, pattern=r"^[^\r\n\x00]+$")
+    quoting: bool | None = None
+    """Writing: quote values for a shell if necessary. Reading: false removes quotes around a value."""
+    line_ending: Literal["\n", "\r\n"] = "\n"
+
+    def dumped(self, data: Any) -> str:
+        """Return the lines; what would be read as something else is refused."""
+        pairs = data.items() if isinstance(data, Mapping) else data
+        if isinstance(pairs, str):
+            raise ValueError("it needs a mapping, or a list of pairs")  # noqa: TRY004 - all such errors are ValueErrors
+        lines = [self._line(str(name), str(value)) for name, value in pairs]
+        return self.line_ending.join(lines) + "\n"
+
+    def _line(self, name: str, value: str) -> str:
+        if self.separator in name or any(text and text.splitlines() != [text] for text in (name, value)):
+            raise ValueError(f"{name!r} or its value has a line break or the separator")
+        return f"{name}{self.separator}{shlex.quote(value) if self.quoting else value}"
+
+    def loaded(self, text: bytes) -> Any:
+        """Return names and values."""
+        found = {}
+        for line in text.decode().splitlines():
+            name, separator, value = line.partition(self.separator)
+            if not separator:
+                raise ValueError(f"a line has no {self.separator!r}")
+            quoted = self.quoting is False and len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+            found[name] = value[1:-1] if quoted else value
+        return found
+
+
+class Plist(Format):
+    """A property list of Apple's systems."""
+
+    fmt: Literal["FMT_XML", "FMT_BINARY"] = "FMT_XML"
+    sort_keys: bool = True
+    skipkeys: bool = False
+
+    def dumped(self, data: Any) -> bytes:
+        """Return the property list, XML or binary."""
+        fmt = plistlib.FMT_BINARY if self.fmt == "FMT_BINARY" else plistlib.FMT_XML
+        return plistlib.dumps(data, fmt=fmt, sort_keys=self.sort_keys, skipkeys=self.skipkeys)
+
+    def loaded(self, text: bytes) -> Any:
+        """Return the data of a property list."""
+        from xml.parsers.expat import ExpatError  # noqa: PLC0415 - only states with this format need it
+
+        try:
+            return plistlib.loads(text)
+        except ExpatError as error:
+            raise ValueError(str(error)) from None
+
+
+FORMATS: Mapping[str, type[Format]] = {
+    "yaml": Yaml,
+    "json": Json,
+    "toml": Toml,
+    "configparser": Ini,
+    "keyvalue": KeyValue,
+    "plist": Plist,
+    "python": Python,
+}
+
+
+def merged(base: Any, over: Any) -> Any:
+    """Return the first mapping with the values of the second, recursively; lists are replaced, as in Salt."""
+    if not isinstance(base, Mapping) or not isinstance(over, Mapping):
+        return over
+    result = dict(base)
+    for name, value in over.items():
+        result[name] = merged(result[name], value) if name in result else value
+    return result

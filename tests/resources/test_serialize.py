@@ -1,0 +1,178 @@
+"""`file.serialize`: each format reads back what it has written, and refuses what it could not write exactly."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import math
+import tomllib
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from holdfast.resources.errors import Permanent
+from holdfast.resources.kinds.file.formats import FORMATS, Format, merged
+from holdfast.resources.kinds.file.serialize import Serialize
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(
+    [
+        "'",
+        '"',
+        "\\",
+        "a: b",
+        "- x",
+        "#x",
+        "yes",
+        "1",
+        "null",
+        "[x]",
+        "a=b",
+        "%(x)s",
+        "\n",
+        "x\ny",
+        " x ",
+        "\x7f",
+        "\x85",
+    ]
+)
+SCALARS = TEXT | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+DATA = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3))
+MAPPING = st.dictionaries(TEXT, DATA, max_size=4)
+
+
+def written(form: Format, data: Any) -> bytes | None:
+    """Return data as bytes; None if the format refuses the data."""
+    try:
+        text = form.text(data)
+    except Permanent:
+        return None
+    return text if isinstance(text, bytes) else text.encode()
+
+
+def declared(**arguments: Any) -> Serialize:
+    """Return a resource."""
+    return Serialize.declare("/etc/f", **arguments)
+
+
+@pytest.mark.parametrize("name", ["json", "toml"])
+@given(data=MAPPING)
+def test_what_was_written_is_read_back(name, data):
+    """JSON and TOML express all of these data."""
+    form = FORMATS[name]()
+    text = written(form, data)
+
+    assert text is not None
+    assert form.data(text) == data
+
+
+@pytest.mark.parametrize("name", ["yaml", "plist"])
+@given(data=MAPPING)
+def test_what_was_written_is_read_back_or_refused(name, data):
+    """Some characters are impossible in YAML and XML, and some readers replace line breaks."""
+    form = FORMATS[name]()
+    text = written(form, data)
+
+    assert text is None or form.data(text) == data
+
+
+@given(data=st.dictionaries(TEXT, TEXT, max_size=3))
+def test_a_line_cannot_be_smuggled_into_pairs(data):
+    """A format without quotes refuses names and values that would be read as something else."""
+    form = FORMATS["keyvalue"]()
+    text = written(form, data)
+
+    assert text is None or form.data(text if data else b"") == data
+
+
+@given(data=st.dictionaries(TEXT, st.dictionaries(TEXT, TEXT, max_size=3), max_size=3))
+def test_a_line_cannot_be_smuggled_into_sections(data):
+    """The same for sections; names are written in small letters, as by Salt."""
+    text = written(FORMATS["configparser"](), data)
+
+    if text is not None:
+        parser = configparser.RawConfigParser()
+        parser.read_string(text.decode())
+        found = {name: dict(parser.items(name)) for name in parser.sections()}
+        assert found == {
+            section: {name.lower(): value for name, value in settings.items()} for section, settings in data.items()
+        }
+
+
+@given(text=st.binary(max_size=60) | st.text(max_size=40).map(lambda text: text.encode(errors="surrogatepass")))
+def test_foreign_text_is_read_or_refused(text):
+    """Whatever a file contains, the result is data or a message, and no other exception."""
+    for cls in FORMATS.values():
+        with suppress(Permanent):
+            cls().data(text)
+
+
+def test_toml_writes_tables_in_tables():
+    """Values come before the tables, arrays of tables have double brackets, keys are quoted if necessary."""
+    data = {"b": {"c": {"d": [1, 2]}, "x y": "é\n"}, "a": math.inf, "t": [{"n": 1}, {"n": {"m": True}}], "e": []}
+    text = FORMATS["toml"]().text(data)
+
+    assert tomllib.loads(str(text)) == data
+    assert text == (
+        'a = inf\ne = []\n\n[b]\n"x y" = "é\\n"\n\n[b.c]\nd = [1, 2]\n\n[[t]]\nn = 1\n\n[[t]]\n\n[t.n]\nm = true\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "it has no data: give dataset or dataset_pillar"),
+        ({"dataset": {"a": 1}, "dataset_pillar": "a"}, "exclude each other"),
+        ({"dataset": 1, "serializer": "json", "formatter": "json"}, "give only one of them"),
+        ({"dataset": 1, "serializer": "jsn"}, "'yaml', 'json'"),
+        ({"dataset": {"a": 1}, "serializer": "toml", "serializer_opts": {"indent": 2}}, "toml has no option 'indent'"),
+        ({"dataset": {"a": 1}, "serializer_opts": [{"ident": 2}]}, "did you mean 'indent'?"),
+        ({"dataset": {"a": 1}, "serializer_opts": [{"indent": "x"}]}, "serializer_opts: the option 'indent' is wrong"),
+        ({"dataset": {"a": 1}, "serializer_opts": ["indent"]}, "'indent' is not an option: write `- name: value`"),
+        ({"dataset": {"a": None}, "serializer": "toml"}, "dataset cannot be toml: it cannot be written in this format"),
+        ({"dataset": [1], "serializer": "configparser"}, "it needs a mapping of sections"),
+        ({"dataset": {"a": {"b": "1\n[c]"}, "c]\nx": {}}, "serializer": "configparser"}, "read as something else"),
+        ({"dataset": {"a": {"b": "50%"}}, "serializer": "configparser"}, "invalid interpolation syntax"),
+        ({"dataset": {"a": "x\ny=1"}, "serializer": "keyvalue"}, "has a line break or the separator"),
+        ({"dataset": {"a": 1, 2: 3}, "serializer": "json"}, "dataset cannot be json"),
+        ({"dataset": {"a": 1}, "serializer": "python", "merge_if_exists": True}, "it cannot be read"),
+        ({"dataset": {"a": 1}, "serializer": "msgpack"}, "'yaml', 'json'"),
+    ],
+)
+def test_mistakes_are_found_when_states_are_compiled(arguments, message):
+    """Data that the format cannot express, and options that it does not have, are errors of the state file."""
+    with pytest.raises(ValidationError) as caught:
+        declared(**arguments)
+
+    assert message in str(caught.value)
+
+
+def test_a_deeply_nested_dataset_is_refused():
+    """Nesting beyond the recursion limit is an error, not a crash."""
+    data: Any = 1
+    for _ in range(100_000):
+        data = [data]
+    with pytest.raises(Permanent, match="nested too deeply"):
+        FORMATS["json"]().text(data)
+
+
+@given(base=MAPPING, over=MAPPING)
+def test_merging_keeps_and_replaces(base, over):
+    """All declared values are there, others are kept, and merging again changes nothing."""
+    once = merged(base, over)
+
+    assert json.dumps(merged(once, over), sort_keys=True) == json.dumps(once, sort_keys=True)
+    assert once.keys() == base.keys() | over.keys()
+    assert all(once[key] == value for key, value in over.items() if not isinstance(value, dict))
+    assert all(once[key] == value for key, value in base.items() if key not in over)
+
+
+def test_states_that_merge_different_data_agree():
+    """Two states may merge into one file; two that write it whole contradict each other."""
+    one, other = (declared(dataset={name: 1}, merge_if_exists=True) for name in "ab")
+
+    assert one.contradicts(other) is None
+    assert one.contradicts(declared(dataset={"a": 2})) == "dataset differs"
