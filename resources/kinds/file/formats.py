@@ -257,7 +257,10 @@ class Plist(Format):
     def dumped(self, data: Any) -> bytes:
         """Return the property list, XML or binary."""
         fmt = plistlib.FMT_BINARY if self.fmt == "FMT_BINARY" else plistlib.FMT_XML
-        return plistlib.dumps(data, fmt=fmt, sort_keys=self.sort_keys, skipkeys=self.skipkeys)
+        text = plistlib.dumps(data, fmt=fmt, sort_keys=self.sort_keys, skipkeys=self.skipkeys)
+        if not self.skipkeys and self.loaded(text) != data:
+            raise ValueError("a text has characters that would be read as something else")
+        return text
 
     def loaded(self, text: bytes) -> Any:
         """Return the data of a property list."""
