@@ -33,6 +33,7 @@ MODULES: Mapping[str, str] = {
     "module": "run wait",
     "pkg": "held installed latest purged removed",
     "service": "dead disabled enabled masked running unmasked",
+    "ssh_auth": "absent manage present",
     "sysctl": "present",
     "systemd_unit": "running",
     "test": "check_pillar configurable_test_state fail_with_changes fail_without_changes nop show_notification "

@@ -44,12 +44,18 @@ class ConfigEntry(Edgeable, Resource):
     """Mode of a file that does not exist yet."""
     makes_parents: ClassVar[bool] = False
     """Whether missing parent directories are made, too."""
+    mode_of_parents: ClassVar[int] = 0o755
+    """Mode of parent directories that are made."""
     hides_diff: ClassVar[bool] = False
     """Whether the file has secrets, so that no diff is shown."""
 
     @abstractmethod
     def file(self) -> str:
-        """Return the absolute path of the configuration file."""
+        """Return the absolute path of the configuration file, as far as the declaration tells it."""
+
+    async def located(self, ctx: Context) -> str:
+        """Return the path of the file on this host. Override it if `file` cannot tell that. Raises `Permanent`."""
+        return self.file()
 
     @abstractmethod
     def read(self, text: str) -> State:
@@ -71,14 +77,15 @@ class ConfigEntry(Edgeable, Resource):
 
     async def probe(self, ctx: Context) -> State:
         """Return the present state of the entry, and report the diff to the declared one."""
-        place, seen = found(self.file(), follow=True)
-        text = await text_at(ctx, self.file(), place, seen)
+        path = await self.located(ctx)
+        place, seen = found(path, follow=True)
+        text = await text_at(ctx, path, place, seen)
         state = self.read(text)
         if compare(state, self.desired()) is not None:
             mode = self.mode_of_new if seen is None else seen.st_mode
             ctx.report.public = is_public(place, mode) and not self.hides_diff
             if not self.hides_diff and not hidden(None, mode):
-                ctx.report.diff = ctx.report.diff or unified(_bytes(text), _bytes(self.edited(text)), self.file())
+                ctx.report.diff = ctx.report.diff or unified(_bytes(text), _bytes(self.edited(text)), path)
         return state
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
@@ -87,14 +94,15 @@ class ConfigEntry(Edgeable, Resource):
 
     async def text(self, ctx: Context) -> str:
         """Return the text of the file; empty if it does not exist. Raises `Permanent` or `Temporary`."""
-        return await text_at(ctx, self.file(), *found(self.file(), follow=True))
+        path = await self.located(ctx)
+        return await text_at(ctx, path, *found(path, follow=True))
 
     async def rewrite(self, ctx: Context, change: Callable[[str], str]) -> None:
         """Replace the file by what `change` returns for its text, one resource at a time.
 
         Raises `Permanent`, and `Temporary` if another program has changed the file meanwhile.
         """
-        path = self.file()
+        path = await self.located(ctx)
         async with file_lock(path):
             place, seen = found(path, follow=True)
             text = await text_at(ctx, path, place, seen)
@@ -107,7 +115,7 @@ class ConfigEntry(Edgeable, Resource):
                 demand_parent(path, makedirs=self.makes_parents, apply=True)
                 if place is None:
                     ctx.report.touched = True
-                    make_parents(path, owner)
+                    make_parents(path, owner, self.mode_of_parents)
                     place = place_of(path)
                 mode, uid, gid = self.mode_of_new if owner.mode is None else owner.mode, owner.uid, owner.gid
             else:

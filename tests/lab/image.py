@@ -40,6 +40,9 @@ OFFERED = (
     "pacman-package-manager makepkg libarchive-tools",
     "postgresql",
     "locales",
+    "openssh-server",
+    "acl",
+    "postfix",
 )
 """Packages that are not installed, but are in the guest's repository with all dependencies.
 

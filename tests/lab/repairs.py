@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
+import lab
 from installed import PYTHON
-from lab import Host
+from lab import Host, Run
 
 from deadline import DEADLINE
 
@@ -49,3 +52,19 @@ def repair_times(host: Host, damage: str, right: str, times: int = 3) -> Sequenc
     told = ", ".join(f"{seconds * 1000:.0f} ms" for seconds in taken)
     print(f"{damage}: repaired after {told}")  # noqa: T201 - shown with -rP
     return taken
+
+
+@contextmanager
+def kept(run: Run, layers: tuple[Path, ...], states: str, prepare: str = "true") -> Iterator[Host]:
+    """Yield a host on which an agent runs and has converged to these states; `prepare` is a script that runs before."""
+    host = run.host("kept", layers=layers)
+    try:
+        host.sh(prepare, timeout=120)
+        host.write("/etc/holdfast/states/site.sls", states)
+        host.run("holdfast", "install")
+        lab.wait_for(
+            "the agent has converged", lambda: "converged" in host.run("holdfast", "status", check=False).stdout
+        )
+        yield host
+    finally:
+        host.down()

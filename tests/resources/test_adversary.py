@@ -186,6 +186,8 @@ KINDS: list[tuple[str, str, dict[str, Any]]] = [
     ("hostname.system", "web1", {"config": "{home}/sub/f", "apply_hostname": False}),
     ("locale.system", "C.UTF-8", {"config": "{home}/sub/f"}),
     ("file.pruned", "sub/d", {"recurse": True, "ignore_errors": True}),
+    ("ssh_auth.present", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA", {"user": "root", "config": "{home}/sub/f"}),
+    ("ssh_auth.present", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA", {"user": "root", "config": "{home}/sub/d/new/f"}),
 ]
 
 

@@ -114,7 +114,15 @@ def test_an_extension_of_an_unknown_type(problems):
 
 
 @pytest.mark.parametrize(
-    "kind", ["pkgrepo.managed", "git.latest", "host.present", "ssh_auth.present", "mysql_user.present", "pip.installed"]
+    "kind",
+    [
+        "pkgrepo.managed",
+        "git.latest",
+        "zfs.filesystem_present",
+        "lvm.pv_present",
+        "mysql_user.present",
+        "pip.installed",
+    ],
 )
 def test_a_state_that_only_salt_has(problems, kind):
     """The message says so; `pkg` is no replacement for `pkgrepo`."""

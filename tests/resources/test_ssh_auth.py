@@ -1,0 +1,239 @@
+"""Keys of users: the line format of sshd, the home directory of a real user, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from contextlib import aclosing
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from deadline import DEADLINE
+from holdfast.agent.host.host import LocalHost
+from holdfast.resources import accounts, registry
+from holdfast.resources.errors import Permanent
+from holdfast.resources.kinds._ssh_keys import lines, parsed
+
+KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIB3sXPLuOc7KKPTqVI4ewBaDIM1bBYNWnsLGST047Hn1"
+OTHER = "AAAAC3NzaC1lZDI1NTE5AAAAIJ1GsOkTOx0n5c1kcXGB9SSm6bNR1EvBL4VtT2zCZqg7"
+UID = 12345
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+
+
+def declare(kind="present", name=f"ssh-ed25519 {KEY} alice", **arguments):
+    """Return a resource of the family."""
+    return registry.find(f"ssh_auth.{kind}").declare(name, **{"user": "alice", **arguments})
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """The home directory of alice, an account that only this test knows."""
+    path = tmp_path / "alice"
+    path.mkdir()
+    os.chown(path, UID, UID)
+    known = {"alice": accounts.Account("alice", UID, UID, (), str(path), "/bin/sh")}
+    monkeypatch.setattr(accounts, "account", known.get)
+    return path
+
+
+@pytest.fixture
+async def host(tmp_path):
+    """The real host."""
+    (tmp_path / "states").mkdir()
+    async with LocalHost(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as host:
+        yield host
+
+
+def seen(path):
+    """Return owner and mode."""
+    status = path.stat()
+    return status.st_uid, stat.S_IMODE(status.st_mode)
+
+
+@as_root
+async def test_a_new_directory_and_file_belong_to_the_user_alone(host, home):
+    """With the modes that sshd demands. A plan makes neither."""
+    assert not await declare().check_apply(host.context("a"), False)
+    assert list(home.iterdir()) == []
+    assert not await declare().check_apply(host.context("a"), True)
+
+    assert seen(home / ".ssh") == (UID, 0o700)
+    assert seen(home / ".ssh/authorized_keys") == (UID, 0o600)
+    assert (home / ".ssh/authorized_keys").read_text() == f"ssh-ed25519 {KEY} alice\n"
+    assert await declare().check_apply(host.context("b"), True)
+
+
+@as_root
+async def test_what_others_may_write_is_corrected(host, home):
+    """Sshd ignores a file in such a directory; the home directory itself is left alone."""
+    home.chmod(0o775)
+    await declare().check_apply(host.context("a"), True)
+    (home / ".ssh").chmod(0o777)
+    (home / ".ssh/authorized_keys").chmod(0o660)
+    ctx = host.context("b")
+
+    assert not await declare().check_apply(ctx, True)
+
+    assert ctx.report.changes == {f"{home}/.ssh": {"mode": "go-w"}, f"{home}/.ssh/authorized_keys": {"mode": "go-w"}}
+    assert ctx.report.comment == "changed access rights of alice to the keys"
+    assert seen(home / ".ssh") == (UID, 0o755)
+    assert seen(home / ".ssh/authorized_keys") == (UID, 0o640)
+    assert seen(home)[1] == 0o775
+
+
+@as_root
+async def test_no_home_directory_is_made(host, home):
+    """A home directory that root made would lack what the account needs."""
+    home.rmdir()
+    with pytest.raises(Permanent, match=f"the home directory {home} does not exist"):
+        await declare().check_apply(host.context("a"), True)
+
+
+@as_root
+async def test_a_link_of_the_user_is_not_followed_to_files_of_root(host, home, tmp_path):
+    """Neither read nor written."""
+    (tmp_path / "secret").write_text("")
+    (home / ".ssh").mkdir()
+    (home / ".ssh/authorized_keys").symlink_to(tmp_path / "secret")
+    for path in (home / ".ssh", home / ".ssh/authorized_keys"):
+        os.chown(path, UID, UID, follow_symlinks=False)
+    with pytest.raises(Permanent, match="cannot follow"):
+        await declare().check_apply(host.context("a"), True)
+    assert (tmp_path / "secret").read_text() == ""
+
+
+async def test_a_file_outside_of_the_home_directory_is_not_the_users(host, home, tmp_path):
+    """So that a user cannot add keys to the file of the administrator."""
+    entry = declare(config=f"{tmp_path}/keys/%u")
+    await entry.check_apply(host.context("a"), True)
+    assert seen(tmp_path / "keys/alice") == (os.geteuid(), 0o644)
+
+
+async def test_paths_are_those_of_sshd(host, home):
+    """Relative paths begin in the home directory."""
+    for config, path in {"k": f"{home}/k", "%h/.ssh/k": f"{home}/.ssh/k", "/etc/k/%u%%": "/etc/k/alice%"}.items():
+        assert await declare(config=config).located(host.context("a")) == path
+    assert declare(config="/etc/k/%u").file() == "/etc/k/alice"
+    assert declare().file() == "/home/alice/.ssh/authorized_keys"
+
+
+async def test_the_inverse_is_the_present_line(host, home):
+    """Or that there is none; all lines for `manage`."""
+    ctx = host.context("a")
+    (home / ".ssh").mkdir()
+    assert (await declare().inverse(ctx)).kind == "ssh_auth.absent"
+    (home / ".ssh/authorized_keys").write_text(f"# x\nno-pty ssh-ed25519 {KEY} old\n")
+    assert (await declare().inverse(ctx)).arguments["name"] == f"no-pty ssh-ed25519 {KEY} old"
+    managed = await declare("manage", ssh_keys=[]).inverse(ctx)
+    assert managed.arguments["ssh_keys"] == [f"no-pty ssh-ed25519 {KEY} old"]
+    assert await declare(source="salt://x").inverse(ctx) is None
+
+
+async def test_the_watch_follows_the_home_directory(host, home, tmp_path, monkeypatch):
+    """A user who is added later is noticed by the accounts; the file is watched from then on."""
+    passwd = tmp_path / "passwd"
+    passwd.write_text("")
+    monkeypatch.setattr(accounts, "PASSWD", str(passwd))
+    known = accounts.account
+    monkeypatch.setattr(accounts, "account", lambda _: None)
+    watch = declare().watch(host.context("a"))
+    async with asyncio.timeout(DEADLINE), aclosing(watch):
+        await anext(watch)
+        monkeypatch.setattr(accounts, "account", known)
+        passwd.write_text("alice\n")
+        await anext(watch)
+        (home / ".ssh").mkdir()
+        (home / ".ssh/authorized_keys").write_text("x")
+        await anext(watch)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"name": "ssh-ed25519"}, None),
+        ({"name": "two words of text"}, None),
+        ({"name": "a b\nc"}, "one line"),
+        ({"name": 'command="x'}, "public key"),
+        ({"options": 'command="x'}, "no blanks outside"),
+        ({"options": ["no-pty no-x11"]}, "no blanks outside"),
+        ({"options": 'command="a\nb"'}, "no blanks outside"),
+        ({"comment": "a\nb"}, "one line"),
+        ({"enc": "ed448"}, "not a type of keys"),
+        ({"config": ".ssh/a .ssh/b"}, "one path without blanks"),
+        ({"config": "%x/keys"}, "one path without blanks"),
+        ({"user": "-a"}, "name of an account"),
+    ],
+)
+def test_what_cannot_be_written_exactly_is_refused(arguments, told):
+    """At its place in the state file. Data that only may be a key is checked at run time, as examples have it."""
+    if told is None:
+        assert declare(**arguments)
+        return
+    with pytest.raises(ValidationError, match=told):
+        declare(**arguments)
+
+
+def test_states_that_differ_in_one_key_contradict_each_other():
+    """Those that agree do not."""
+    one = declare()
+    assert one.contradicts(declare(name=f"no-pty ssh-ed25519 {KEY} alice")) == "options differs"
+    assert one.contradicts(declare(name=KEY, comment="bob")) == "comment differs"
+    assert one.contradicts(declare("manage", ssh_keys=[f"ssh-ed25519 {KEY} alice", OTHER])) is None
+    assert one.contradicts(declare("absent"))
+    assert one.uids() == declare("absent").uids()
+
+
+@pytest.mark.parametrize(
+    ("line", "options"),
+    [
+        (f"ssh-ed25519 {KEY} a", ""),
+        (f'command="a \\"b\\" c",no-pty ssh-ed25519 {KEY}', 'command="a \\"b\\" c",no-pty'),
+        (f'command="ssh-ed25519 {OTHER} x"\t ssh-ed25519 {KEY}', f'command="ssh-ed25519 {OTHER} x"'),
+        (f'from="a,b" sk-ssh-ed25519@openssh.com {KEY} c', 'from="a,b"'),
+    ],
+)
+def test_options_end_as_for_sshd(line, options):
+    """At the first blank outside of quotes; a quote after a backslash counts for nothing."""
+    assert parsed(line).options == options
+    assert parsed(line).key == KEY
+
+
+@pytest.mark.parametrize("line", ["", "# ssh-ed25519 x", f'command="a ssh-ed25519 {KEY}', "ssh-ed25519", "no-pty"])
+def test_what_sshd_ignores_is_no_key(line):
+    """Comments, open quotes, and types without a key."""
+    assert parsed(line) is None
+
+
+TEXT = st.lists(
+    st.one_of(
+        st.text(alphabet='ab "\\#\t\r,=é\udcff'),
+        st.sampled_from([f"ssh-ed25519 {KEY}", f"no-pty  ssh-ed25519 {KEY}\tx", f"ssh-ed25519 {OTHER} y"]),
+    )
+).map("\n".join)
+
+
+@given(TEXT)
+def test_an_edit_keeps_all_other_lines_and_is_right_at_once(text):
+    """For each kind: the lines of other keys, comments and broken lines keep each byte."""
+    foreign = [line.rstrip("\n") for line, key in lines(text) if key is None or key.key != KEY]
+    for kind, left in (("present", [f"ssh-ed25519 {KEY} alice"]), ("absent", [])):
+        entry = declare(kind)
+        new = entry.edited(text)
+        kept = [line.rstrip("\n") for line, key in lines(new) if key is None or key.key != KEY]
+        assert kept == foreign
+        assert [key.line() for _, key in lines(new) if key and key.key == KEY] == left
+        assert entry.edited(new) == new
+
+
+@given(TEXT)
+def test_manage_leaves_exactly_the_declared_keys(text):
+    """And each line without a key."""
+    entry = declare("manage", ssh_keys=[f"ssh-ed25519 {KEY} alice"])
+    new = entry.edited(text)
+    assert [key.key for _, key in lines(new) if key] == [KEY]
+    assert [a.rstrip("\n") for a, key in lines(new) if not key] == [a.rstrip("\n") for a, key in lines(text) if not key]
+    assert entry.read(new) == {KEY: f"ssh-ed25519 {KEY} alice", "others": []}
