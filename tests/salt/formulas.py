@@ -139,19 +139,33 @@ def verdicts(jobs: Sequence[Job], directory: Path) -> Iterator[Verdict]:
             salt = Asking(SALT, directory, jobs)
             stack.callback(salt.close)
         for job in jobs:
-            yield judge(job, salt.answer(job["name"]) if salt else None, directory / "ours")
+            yield judge(job, salt.answer(job["name"]) if salt else None, directory)
 
 
-def judge(job: Job, salt: Mapping[str, Any] | None, base: Path) -> Verdict:
-    """Compare Salt's answer about a tree with that of Holdfast. Low data that differ at random are not compared."""
+def judge(job: Job, salt: Mapping[str, Any] | None, directory: Path) -> Verdict:
+    """Compare Salt's answer about a tree with that of Holdfast.
+
+    Low data that a second run of Salt makes differently, by a random number or the time, are not compared.
+    """
+    base = directory / "ours"
     own = ours.answer(base, job)
     differs = None
     if salt and "low" in salt and "low" in own:
         differs = "\n".join(text for _, text in differences(salt, {"low": own["low"]}, ()))
-        if differs and ours.answer(base, job)["low"] != own["low"]:
+        if differs and _asked_again(job, directory / "again") != salt["low"]:
             differs = None
     reasons = frozenset((problem["code"], general(problem["message"], base)) for problem in own.get("problems", ()))
     return Verdict(job["name"], None if salt is None else "errors" not in salt, differs, reasons)
+
+
+def _asked_again(job: Job, directory: Path) -> Any:
+    """Return the low data of a tree as another run of Salt makes them."""
+    directory.mkdir(exist_ok=True)
+    salt = Asking(SALT, directory, [job])
+    try:
+        return salt.answer(job["name"])["low"]
+    finally:
+        salt.close()
 
 
 def general(message: str, base: Path) -> str:

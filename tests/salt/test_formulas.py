@@ -93,6 +93,17 @@ def test_both_compile_each_tree(shelf: Path, tmp_path: Path) -> None:
     assert [(verdict.salt, verdict.differs) for verdict in judged] == [(True, ""), (True, "")]
 
 
+@pytest.mark.skipif(not SALT.exists(), reason="no Salt to compare with; scripts/test --salt installs it")
+def test_a_difference_at_random_is_no_difference(shelf: Path, tmp_path: Path) -> None:
+    """Salt makes other low data when it is asked again. Starting Salt twice takes some seconds."""
+    (tmp_path / "work").mkdir()
+    (job, _) = [tree.job() for tree in found(shelf, [])]
+    job["files"]["web/map.sls"] = "x{{ range(99999) | random }}{{ range(99999) | random }}: test.nop"
+    (verdict,) = verdicts([job], tmp_path / "work")
+
+    assert (verdict.salt, verdict.differs) == (True, None)
+
+
 def test_messages_are_counted_by_kind() -> None:
     """Names of resources, lines and places differ between states."""
     assert (
