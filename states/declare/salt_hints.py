@@ -59,6 +59,7 @@ NAMES: Mapping[str, frozenset[str]] = {
     "cmd": frozenset({"cmd", "command"}),
     "cron": frozenset({"cmd", "command", "job"}),
     "file": frozenset({"dest", "destination", "file", "filename", "path"}),
+    "git": frozenset({"repository", "url"}),
     "group": frozenset({"group", "groupname"}),
     "pkg": frozenset({"package", "pkg"}),
     "service": frozenset({"service", "unit"}),
@@ -83,11 +84,12 @@ FUNCTIONS: Mapping[str, Mapping[str, str]] = {
     "sysctl": {"set": "present"},
     "user": {"created": "present", "deleted": "absent", "removed": "absent"},
     "group": {"created": "present", "deleted": "absent", "removed": "absent"},
+    "git": {"clone": "cloned", "checkout": "detached", "pull": "latest", "config": "config_set"},
 }
 """Family -> name of a function elsewhere -> its name here."""
 _SALT = (
     "acl alias alternatives archive at beacon bower btrfs cloud composer consul debconf disk docker environ"
-    " ethtool etcd event firewalld gem git github gpg grains helm hg host http incron ini ipset iptables kernelpkg"
+    " ethtool etcd event firewalld gem github gpg grains helm hg host http incron ini ipset iptables kernelpkg"
     " keyboard kmod kubernetes layman ldap logrotate lvm lxc lxd makeconf memcached monit mount"
     " network nfs_export nftables npm ntp openvswitch_bridge pip pkgbuild pkgrepo ports process pyenv quota raid"
     " rbenv rsync rvm salt saltutil schedule selinux snapper sqlite3 ssh_known_hosts stateconf"

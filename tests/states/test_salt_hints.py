@@ -117,7 +117,6 @@ def test_an_extension_of_an_unknown_type(problems):
     "kind",
     [
         "pkgrepo.managed",
-        "git.latest",
         "zfs.filesystem_present",
         "lvm.pv_present",
         "mysql_user.present",

@@ -1,0 +1,246 @@
+"""What the kinds of clones share: the arguments, the repository, and what the remote repository has."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
+
+from pydantic import AfterValidator, model_validator
+
+from holdfast.resources import paths
+from holdfast.resources.context import Context, Services, Watch, announced
+from holdfast.resources.contract import Concern, Resource, Uid
+from holdfast.resources.dependencies import Dependency, lies_in, owned_by
+from holdfast.resources.effects import EffectVerb
+from holdfast.resources.errors import HoldfastError, Permanent, refused_call
+from holdfast.resources.fields import AbsPath, Owner, Paths, Text, field, shaped
+from holdfast.resources.kinds.git.making import New, make, must_clear
+from holdfast.resources.kinds.git.program import Credentials, Git, target_of, uid_of
+from holdfast.resources.kinds.git.seen import HEADS, Remote, Seen, ask, bare_url, look
+from holdfast.resources.kinds.git.steps import Steps
+from holdfast.resources.traits import Backed, Edgeable
+from holdfast.resources.watches import either
+
+_REST = r"[^\s\x00-\x1f\x7f]*"
+URL = re.compile(
+    rf"(https?|ssh|git)://(?!-)[^\s/@\x00-\x1f\x7f]+(@(?!-)[^\s/\x00-\x1f\x7f]+)?/{_REST}"
+    rf"|file:///{_REST}|/[^\x00-\x1f\x7f]+|(?!-)([\w.+-]+@(?!-))?[\w.-]+:(?!//)[^\s:\x00-\x1f\x7f-]{_REST}"
+)
+"""Matches the URLs that git may be given; `host:path` is one of ssh."""
+FOREIGN = {"password": "Windows only", "output_encoding": "names of files are shown as UTF-8"}
+REF = (
+    r"(?![-./])(?!.*(?:\.\.|//|@\{|\.lock$|[./]$))[^\x00-\x20\x7f~^:?*\[\\]+",
+    "a name that git allows: it has no blanks and none of ~^:?*[\\, and does not begin with - . or /",
+)
+Rev = Annotated[Text, shaped(*REF, 255)]
+"""A branch, a tag or a commit."""
+Glob = Annotated[Text, shaped(r"(?!-)(?!.*\*.*\*)[^\x00-\x20\x7f~^:?\[\\]+", "a name with at most one *", 255)]
+"""Names of branches or tags, as a pattern."""
+
+
+def demand_url(value: str) -> str:
+    """Check the URL of a repository. Raises `ValueError`."""
+    if not URL.fullmatch(value) or value.startswith("-") or "::" in value.partition("/")[0]:
+        raise ValueError(
+            f"{value!r} is not the URL of a repository: write https://..., ssh://..., git://..., user@host:path, "
+            "file:///... or an absolute path"
+        )
+    if re.match(r"https?://[^/@]*:[^/@]*@", value):
+        raise ValueError("a URL must not contain a password, which others could see: give https_user and https_pass")
+    return value
+
+
+Url = Annotated[str, AfterValidator(demand_url)]
+
+
+class Answers:
+    """What remote repositories have last answered: a check after a local event need not ask them."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[str, ...], Remote] = {}
+
+
+class Declared(NamedTuple):
+    """A repository on this host, and git for it."""
+
+    git: Git
+    seen: Seen | None
+
+
+class Clone(Edgeable, Backed, Resource):
+    """Base of the kinds of clones."""
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "change", "replace")
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "content"}
+    ignored: ClassVar[Mapping[str, str]] = FOREIGN
+    polling: ClassVar[bool] = True
+    """Whether changes of the remote repository matter after the clone."""
+
+    name: Url
+    """URL of the remote repository, without a password."""
+    target: AbsPath
+    """The directory of the clone."""
+    user: Owner | None = field(None)
+    """User that runs git. Default: the agent's own, root. The directory must belong to this user."""
+    identity: Paths = ()
+    """Private keys for ssh. Only the user may be able to read them."""
+    https_user: Text | None = field(None)
+    """User name for an https URL."""
+    https_pass: Text | None = field(None, secret=True)
+    """Password for an https URL. It is not written into the repository."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if (self.https_user or self.https_pass) and not self.name.startswith("https://"):
+            raise ValueError("https_user and https_pass are for https URLs")
+        return self
+
+    # -- the repository -----------------------------------------------------------------------------------------
+
+    async def find(self, ctx: Context, *, submodules: bool = False, remote: str = "origin") -> Declared:
+        """Return the repository as it is. Raises `Permanent` if git may not work there."""
+        place = await ctx.blocking(target_of, self.target, self.user)
+        credentials = Credentials(self.identity, self.https_user or "", self.https_pass or "")
+        git = Git(ctx, place.real, self.user, self.name, credentials)
+        return Declared(git, await look(git, remote, submodules=submodules) if place.present else None)
+
+    def patterns(self) -> tuple[str, ...]:
+        """Return the references of the remote repository that matter; empty: all."""
+        return ()
+
+    async def remote_of(self, ctx: Context, git: Git) -> Remote:
+        """Return what the remote repository has; in an agent, what it had at the last poll."""
+        answers, key = ctx.background, (self.name, *self.patterns())
+        if not isinstance(answers, Answers):
+            return await self._ask(ctx, git)
+        if key not in answers.known:
+            answers.known[key] = await self._ask(ctx, git)
+        return answers.known[key]
+
+    async def _ask(self, ctx: Context, git: Git) -> Remote:
+        await ctx.blocking(self._demand_keys)
+        return await ask(git, *self.patterns())
+
+    def _demand_keys(self) -> None:
+        """Raise `Permanent` for a private key that others can read or replace. Blocks."""
+        for path in self.identity:
+            try:
+                place = paths.at(path, follow=True)
+                seen = place.look()
+            except OSError as error:
+                raise refused_call(f"cannot use {path} as identity: {error.strerror}", error) from None
+            if seen is None:
+                raise Permanent(
+                    f"cannot use {path} as identity: there is no such file; declare it, or correct the path"
+                )
+            if seen.st_mode & 0o077 or seen.st_uid not in {*paths.trusted_uids(), uid_of(self.user)}:
+                raise Permanent(
+                    f"cannot use {path} as identity: others can read it, or it belongs to somebody else; give it mode "
+                    "0600 and the user of git"
+                )
+
+    # -- the contract -------------------------------------------------------------------------------------------
+
+    @announced
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Take the steps that are left, and check that none is left then."""
+        steps = Steps(ctx, self.target, apply)
+        await self.approach(ctx, steps)
+        if steps.report():
+            ctx.report.comment = ctx.report.comment or self.explain(ctx)
+            return True
+        if apply:
+            again = Steps(ctx, self.target, apply=False)
+            await self.approach(ctx, again)
+            if again.told:
+                raise Permanent(f"still differs after the repair: {', '.join(again.told)}")
+        return False
+
+    @abstractmethod
+    async def approach(self, ctx: Context, steps: Steps) -> None:
+        """Take the steps that lead to the declared state."""
+
+    async def create(self, steps: Steps, git: Git, new: New, *, force: bool = False) -> None:
+        """Make the clone. Raises `Permanent` if something else is in the directory."""
+        clear = await must_clear(git, force=force)
+        steps.verb = "replace" if force and clear else "create"
+        forced = {"forced clone": True} if force and clear else {}
+        at = f" at {new.commit[:40]}" if new.commit else ""
+        told = f"clone of {bare_url(self.name)}{at}" + (", which removes what was in it" if forced else "")
+        await steps.take(
+            told, lambda: make(git, new, clear=clear), new=f"{bare_url(self.name)} => {self.target}", **forced
+        )
+
+    async def set_url(self, steps: Steps, git: Git, seen: Seen, remote: str) -> None:
+        """Give the remote its URL. A password that the URL contains is removed, and is not shown."""
+        if seen.url == self.name:
+            return
+        shown = None if seen.url is None else bare_url(seen.url)
+        values = {f"remote.{remote}.url": self.name}
+        if seen.url is None and not seen.bare:
+            values[f"remote.{remote}.fetch"] = f"+{HEADS}*:refs/remotes/{remote}/*"
+        await steps.take(
+            f"URL of {remote}",
+            *[partial(git.run, "config", "--local", name, value) for name, value in values.items()],
+            remote={"old": shown, "new": self.name},
+        )
+
+    def explain(self, ctx: Context) -> str:
+        """Return why no change was needed."""
+        return f"{self.target} is as declared"
+
+    # -- watching -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    async def background(cls, services: Services) -> AsyncIterator[Any]:  # noqa: ARG003 - it needs none
+        """Keep the answers of remote repositories."""
+        yield Answers()
+        await asyncio.Event().wait()
+
+    async def polls(self, ctx: Context, interval: float) -> Watch:
+        """Ask the remote repository from time to time, and report a new answer. No event tells of its changes."""
+        yield None
+        failure = ""
+        while True:
+            await asyncio.sleep(interval)
+            answers, key = ctx.background, (self.name, *self.patterns())
+            try:
+                place = await ctx.blocking(target_of, self.target, self.user)
+                credentials = Credentials(self.identity, self.https_user or "", self.https_pass or "")
+                answer = await self._ask(ctx, Git(ctx, place.real, self.user, self.name, credentials))
+            except HoldfastError as error:
+                if failure != (failure := str(error)):
+                    ctx.log.warning("cannot ask the remote repository", error=failure)
+                continue
+            failure = ""
+            if isinstance(answers, Answers) and answers.known.get(key) != answer:
+                answers.known[key] = answer
+                yield None
+
+    def watching(self, ctx: Context, interval: float) -> Watch:
+        """Watch the repository with its work tree, and poll the remote repository."""
+        local = ctx.watch_path(self.target, recursive=True)
+        return either(local, self.polls(ctx, interval)) if interval else local
+
+    def uids(self) -> tuple[Uid, ...]:
+        """Return the uid of the clone."""
+        return (("git", self.target),)
+
+    def offers(self) -> tuple[Uid, ...]:
+        """Return the directory."""
+        return (("path", self.target),)
+
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the directory or its parent, the user, the keys and the package of git."""
+        keys = [Dependency("path", path) for path in self.identity]
+        return (
+            Dependency("path", self.target, vital=False, above=True),
+            lies_in(self.target),
+            *owned_by(self.user, None),
+            *keys,
+            Dependency("pkg", "git", vital=False),
+        )

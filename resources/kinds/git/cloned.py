@@ -1,0 +1,194 @@
+"""Clones that are made once, and clones of which one commit is checked out."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import ClassVar
+
+from holdfast.resources.context import Context, Watch
+from holdfast.resources.effects import EffectVerb
+from holdfast.resources.errors import Permanent
+from holdfast.resources.fields import field
+from holdfast.resources.kinds.git.base import Clone, Rev
+from holdfast.resources.kinds.git.making import New, fetch
+from holdfast.resources.kinds.git.program import Git
+from holdfast.resources.kinds.git.seen import HASH, HEADS, PEELED, TAGS, Remote, Seen, short
+from holdfast.resources.kinds.git.steps import Steps, diff_of, in_the_way, keep, listed
+
+
+class Cloned(Clone, kind="git.cloned"):
+    """A repository has been cloned; later changes of the remote repository are not fetched.
+
+    https://git.example.org/notes.git:
+      git.cloned:
+        - target: /srv/notes
+        - branch: main
+
+    Only the repository itself is watched: its directory, and which branch is checked out.
+    """
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "change")
+
+    branch: Rev | None = field(None)
+    """The branch to check out. Default: that of the remote repository in a new clone; any later."""
+
+    def patterns(self) -> tuple[str, ...]:
+        """Return the branch of a new clone."""
+        return ("HEAD", *([f"{HEADS}{self.branch}"] if self.branch else []))
+
+    async def approach(self, ctx: Context, steps: Steps) -> None:
+        """Clone, or check out the branch."""
+        git, seen = await self.find(ctx)
+        if seen is None:
+            remote = await self.remote_of(ctx, git)
+            await self.create(steps, git, self._new(remote))
+        elif self.branch is not None and seen.branch != self.branch:
+            if seen.bare:
+                raise Permanent(f"cannot check out {self.branch} in {self.target}: it is a bare repository")
+            await self._switch(steps, git, seen, self.branch)
+
+    def _new(self, remote: Remote) -> New:
+        branch = self.branch or remote.default
+        commit = remote.refs.get(f"{HEADS}{self.branch}" if self.branch else "HEAD")
+        if self.branch and commit is None:
+            raise Permanent(f"cannot find {self.branch} in {self.name}: it has no branch of this name")
+        specs = (f"+{HEADS}*:refs/remotes/origin/*", f"+{TAGS}*:{TAGS}*")
+        return New("origin", specs, commit, branch, branch if commit else None, remote.default)
+
+    async def _switch(self, steps: Steps, git: Git, seen: Seen, branch: str) -> None:
+        """Check out the branch; git refuses that where it would lose changes of files."""
+        words: tuple[str, ...] = (branch,)
+        if branch not in seen.heads:
+            if f"refs/remotes/origin/{branch}" not in seen.refs:
+                raise Permanent(
+                    f"cannot check out {branch} in {self.target}: the clone has no branch of this name, and git.cloned "
+                    "does not fetch; use git.latest"
+                )
+            words = ("-b", branch, "--track", f"origin/{branch}")
+        call = partial(git.run, "checkout", "--quiet", *words, "--")
+        await steps.take(f"branch {branch}", call, branch={"old": seen.branch, "new": branch})
+
+    def watch(self, ctx: Context) -> Watch:
+        """Watch the directory, and HEAD, which names the branch."""
+        return ctx.watch_path(self.target, f"{self.target}/.git", f"{self.target}/.git/HEAD", f"{self.target}/HEAD")
+
+
+class Detached(Clone, kind="git.detached"):
+    """A commit is checked out in a clone, and no branch.
+
+    https://git.example.org/site.git:
+      git.detached:
+        - target: /srv/site
+        - rev: v1.2
+
+    The work tree is watched. Unless `rev` is a commit or `fetch_remote` is false, the agent asks the remote repository
+    every `interval` seconds, because no event tells of changes there.
+    """
+
+    rev: Rev
+    """Branch, tag or commit."""
+    remote: Rev = "origin"
+    """Name of the remote repository in the clone."""
+    force_clone: bool = False
+    """Remove what is in the target if it is not a repository."""
+    force_checkout: bool = False
+    """Discard changes of tracked files where another commit must be checked out."""
+    fetch_remote: bool = True
+    """Fetch from the remote repository; false: use what the clone has."""
+    hard_reset: bool = False
+    """Discard changes of tracked files, after the run has reported them."""
+    submodules: bool = False
+    """Check out submodules."""
+    interval: float = field(300.0, unit="seconds", ge=0)
+    """Seconds between two questions to the remote repository; 0: the agent does not ask after the first run."""
+
+    def patterns(self) -> tuple[str, ...]:
+        """Return the revision under each name that it may have."""
+        return ("HEAD", f"{HEADS}{self.rev}", f"{TAGS}{self.rev}", f"{TAGS}{self.rev}{PEELED}")
+
+    async def approach(self, ctx: Context, steps: Steps) -> None:
+        """Clone, fetch and check out what is missing."""
+        git, seen = await self.find(ctx, submodules=self.submodules, remote=self.remote)
+        if seen is None:
+            await self.create(steps, git, await self._new(ctx, git), force=self.force_clone)
+            await self._update_submodules(steps, git, force=True)
+            return
+        if seen.bare:
+            raise Permanent(f"cannot use {self.target}: it is a bare repository")
+        commit = await self._present(git, self.rev) if HASH.fullmatch(self.rev) else None
+        if commit is None:
+            await self.set_url(steps, git, seen, self.remote)
+            commit = await self._wanted(ctx, steps, git, seen)
+        await self._check_out(steps, git, seen, commit)
+        await self._update_submodules(steps, git, force=bool(seen.submodules) or seen.head != commit)
+
+    async def _new(self, ctx: Context, git: Git) -> New:
+        remote = await self.remote_of(ctx, git)
+        commit = self._commit(remote) or self.rev
+        return New(self.remote, self._refspecs(), commit, None, default=remote.default)
+
+    def _refspecs(self) -> tuple[str, ...]:
+        return (f"+{HEADS}*:refs/remotes/{self.remote}/*", f"+{TAGS}*:{TAGS}*")
+
+    def _commit(self, remote: Remote) -> str | None:
+        """Return the commit that the remote repository has under this name; None if the name may be a commit itself."""
+        names = (f"{HEADS}{self.rev}", f"{TAGS}{self.rev}{PEELED}", f"{TAGS}{self.rev}")
+        found = next((remote.refs[name] for name in names if name in remote.refs), None)
+        if found is None and not HASH.fullmatch(self.rev):
+            raise Permanent(f"cannot find {self.rev} in {self.name}: it has no branch and no tag of this name")
+        return found
+
+    async def _wanted(self, ctx: Context, steps: Steps, git: Git, seen: Seen) -> str:
+        """Return the commit to check out, after a fetch if the clone lacks it."""
+        if not self.fetch_remote:
+            names = (f"refs/remotes/{self.remote}/{self.rev}", f"{TAGS}{self.rev}")
+            found = next((name for name in names if name in seen.refs), None)
+            commit = await self._present(git, found) if found else None
+            if commit is None:
+                raise Permanent(f"cannot find {self.rev} in {self.target}, and fetch_remote is false")
+            return commit
+        wanted = self._commit(await self.remote_of(ctx, git)) or self.rev
+        if await self._present(git, wanted) is None:
+            await steps.take(
+                f"fetch from {self.remote}", partial(fetch, git, "--force", "--no-tags", refspecs=self._refspecs())
+            )
+            if steps.apply and await self._present(git, wanted) is None:
+                raise Permanent(f"cannot find {self.rev} in {self.name}: the fetch has not brought it")
+        return await self._present(git, wanted) or wanted
+
+    async def _present(self, git: Git, revision: str) -> str | None:
+        """Return the name of a commit, if the clone has it."""
+        done = await git.run("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", check=False)
+        return done.stdout.strip() if done.retcode == 0 else None
+
+    async def _check_out(self, steps: Steps, git: Git, seen: Seen, commit: str) -> None:
+        """Check out the commit. git refuses that where it would lose changes of files, unless these are discarded."""
+        moves = seen.head != commit
+        lost = seen.changed if self.hard_reset or (moves and self.force_checkout) else {}
+        if not (moves or seen.branch or lost):
+            return
+        changes: dict[str, object] = {"HEAD": {"old": seen.head, "new": commit}} if moves else {}
+        if seen.branch is not None:
+            changes["branch"] = {"old": seen.branch, "new": None}
+        if lost and await self._present(git, commit):
+            lost = {**lost, **await in_the_way(git, commit)}
+            steps.ctx.report.diff = await diff_of(git, commit)
+            changes |= {"discarded": [f"{letters.replace('.', '')} {path}" for path, letters in lost.items()]}
+        force = ("--force",) if lost else ()
+        await steps.take(
+            f"checkout of {short(commit)}" + (f", which discards changes of {listed(lost)}" if lost else ""),
+            partial(git.ctx.blocking, keep, git.directory, lost),
+            lambda: git.run("checkout", "--quiet", "--detach", *force, commit, "--"),
+            **changes,
+        )
+
+    async def _update_submodules(self, steps: Steps, git: Git, *, force: bool) -> None:
+        """Check out the submodules."""
+        if self.submodules and force:
+            words = ("submodule", "--quiet", "update", "--init", "--recursive")
+            await steps.take("update of submodules", lambda: git.run(*words, network=True, shown=True))
+
+    def watch(self, ctx: Context) -> Watch:
+        """Watch the repository with its work tree; poll the remote repository if the revision may move there."""
+        fixed = len(self.rev) >= 40 and HASH.fullmatch(self.rev)
+        return self.watching(ctx, 0 if fixed or not self.fetch_remote else self.interval)

@@ -1,0 +1,338 @@
+"""Clones that follow a branch or a tag of their remote repository."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any, Literal, NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from holdfast.resources.context import Context, Watch
+from holdfast.resources.errors import Permanent
+from holdfast.resources.fields import field
+from holdfast.resources.kinds.git.base import Clone, Glob, Rev
+from holdfast.resources.kinds.git.making import New, fetch
+from holdfast.resources.kinds.git.program import Git
+from holdfast.resources.kinds.git.seen import HASH, HEADS, PEELED, TAGS, Remote, Seen, short
+from holdfast.resources.kinds.git.steps import Steps, diff_of, in_the_way, keep, listed
+
+KEEP, UNSET = None, ""
+"""As the upstream of a branch: leave it; it follows none."""
+
+
+class Goal(NamedTuple):
+    """The revision that the work tree is to have."""
+
+    commit: str | None
+    """None: the remote repository is empty."""
+    upstream: str | None = KEEP
+    refspecs: tuple[str, ...] = ()
+    """What must be fetched for it."""
+    tracking: str = ""
+    """The reference on this host that must be at the same object as that of the remote repository."""
+    object: str = ""
+
+
+class Latest(Clone, kind="git.latest"):
+    """A clone is at the newest commit of a branch, or at a tag or a commit.
+
+    git:
+      pkg.installed
+
+    https://git.example.org/site.git:
+      git.latest:
+        - target: /srv/site
+        - rev: main
+        - branch: main
+        - force_reset: true
+
+    The work tree is watched. With `force_reset`, changes of tracked files are shown and undone at once, and files that
+    git does not track stay. No event tells of changes of the remote repository: the agent asks it every `interval`
+    seconds. Hooks of the repository do not run, and neither do filters such as LFS that it does not configure itself.
+    """
+
+    rev: Rev = "HEAD"
+    """Branch, tag or commit; `HEAD` is the default branch of the remote repository."""
+    branch: Rev | None = field(None)
+    """The local branch. Default: the one that is checked out, or the default branch in a new clone."""
+    update_head: bool = True
+    """Move the work tree to the revision; false: only fetch it."""
+    force_checkout: bool = False
+    """Discard changes of tracked files where another branch must be checked out."""
+    force_clone: bool = False
+    """Remove what is in the target if it is not a repository."""
+    force_fetch: bool = False
+    """Fetch branches even if they were rewritten."""
+    force_reset: bool | Literal["remote-changes"] = False
+    """Discard changes of tracked files and local commits, after the run has reported them.
+
+    `remote-changes`: only where the work tree must move to another commit.
+    """
+    submodules: bool = False
+    """Check out submodules."""
+    bare: bool = False
+    """A repository without a work tree."""
+    mirror: bool = False
+    """A bare repository with all references of the remote one, and no others."""
+    remote: Rev = "origin"
+    """Name of the remote repository in the clone."""
+    fetch_tags: bool = True
+    """Fetch all tags."""
+    sync_tags: bool = True
+    """Remove tags that the remote repository does not have."""
+    depth: int | None = Field(None, ge=1)
+    """Number of commits that a new clone has; needs the name of a branch or tag as `rev`."""
+    refspec_branch: Glob = "*"
+    """Branches to fetch."""
+    refspec_tag: Glob = "*"
+    """Tags to fetch."""
+    interval: float = field(300.0, unit="seconds", ge=0)
+    """Seconds between two questions to the remote repository; 0: the agent does not ask after the first run."""
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if self.is_bare and (self.rev != "HEAD" or self.branch or self.submodules):
+            raise ValueError(
+                "a bare repository has no work tree: leave out rev, branch and submodules, or bare and mirror"
+            )
+        if self.depth is not None and (self.rev == "HEAD" or self.is_bare):
+            raise ValueError("depth needs the name of a branch or tag as rev")
+        return self
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether there is no work tree."""
+        return self.bare or self.mirror
+
+    @property
+    def all_tags(self) -> bool:
+        """Whether all tags are fetched."""
+        return self.fetch_tags and self.depth is None
+
+    def patterns(self) -> tuple[str, ...]:
+        """Return the references that matter."""
+        if self.is_bare:
+            return ()
+        tags = (f"{TAGS}*",) if self.all_tags or self.sync_tags else (f"{TAGS}{self.rev}", f"{TAGS}{self.rev}{PEELED}")
+        return ("HEAD", f"{HEADS}{self.rev}", *tags)
+
+    # -- the goal -----------------------------------------------------------------------------------------------
+
+    def goal(self, remote: Remote) -> Goal:
+        """Return the wanted revision. Raises `Permanent` if the remote repository has none of that name."""
+        refs, rev, plus = remote.refs, self.rev, "+" if self.force_fetch else ""
+        if rev == "HEAD":
+            name, to = "HEAD", f"refs/remotes/{self.remote}/HEAD-of-remote"
+            if remote.default is not None:
+                name, to = f"{HEADS}{remote.default}", f"refs/remotes/{self.remote}/{remote.default}"
+            return Goal(refs.get("HEAD"), KEEP, (f"{plus}{name}:{to}",) if "HEAD" in refs else ())
+        if (head := refs.get(f"{HEADS}{rev}")) is not None:
+            tracking = f"refs/remotes/{self.remote}/{rev}"
+            return Goal(head, f"{self.remote}/{rev}", (f"{plus}{HEADS}{rev}:{tracking}",), tracking, head)
+        if (tag := refs.get(f"{TAGS}{rev}")) is not None:
+            commit = refs.get(f"{TAGS}{rev}{PEELED}", tag)
+            return Goal(commit, UNSET, (f"+{TAGS}{rev}:{TAGS}{rev}",), f"{TAGS}{rev}", tag)
+        if not HASH.fullmatch(rev):
+            raise Permanent(f"cannot find {rev} in {self.name}: it has no branch and no tag of this name")
+        if self.depth is not None:
+            raise Permanent("cannot clone a commit with depth: give the name of a branch or tag as rev")
+        return Goal(rev.lower(), UNSET, (f"{HEADS}*:refs/remotes/{self.remote}/*",))
+
+    def refspecs(self, goal: Goal) -> tuple[str, ...]:
+        """Return what a fetch brings."""
+        if self.mirror:
+            return ("+refs/*:refs/*",)
+        plus = "+" if self.force_fetch else ""
+        tags = (f"+{TAGS}{self.refspec_tag}:{TAGS}{self.refspec_tag}",) if self.all_tags else ()
+        if self.is_bare:
+            return (f"{plus}{HEADS}{self.refspec_branch}:{HEADS}{self.refspec_branch}", *tags)
+        if self.depth is not None:
+            return goal.refspecs
+        branches = f"{plus}{HEADS}{self.refspec_branch}:refs/remotes/{self.remote}/{self.refspec_branch}"
+        return tuple(dict.fromkeys((branches, *goal.refspecs, *tags)))
+
+    # -- the steps ----------------------------------------------------------------------------------------------
+
+    async def approach(self, ctx: Context, steps: Steps) -> None:
+        """Take the steps that lead to the wanted revision."""
+        git, seen = await self.find(ctx, submodules=self.submodules, remote=self.remote)
+        remote = await self.remote_of(ctx, git)
+        goal = Goal(remote.refs.get("HEAD")) if self.is_bare else self.goal(remote)
+        if seen is None:
+            await self.create(steps, git, self._new(remote, goal), force=self.force_clone)
+            await self._update_submodules(steps, git, seen, force=True)
+            return
+        if seen.bare != self.is_bare:
+            raise Permanent(f"cannot use {self.target}: it is {'' if seen.bare else 'not '}a bare repository")
+        await self.set_url(steps, git, seen, self.remote)
+        if self.is_bare:
+            await self._update_refs(steps, git, seen, remote)
+        elif goal.commit is not None:
+            await self._update(steps, git, seen, remote, goal)
+        elif seen.head is not None:
+            raise Permanent(f"cannot update {self.target}: the remote repository is empty")
+
+    def _new(self, remote: Remote, goal: Goal) -> New:
+        """Return the description of a new clone."""
+        branch, upstream = self.branch or remote.default, remote.default
+        if self.depth is not None and self.branch is None:
+            branch = self.rev if goal.upstream else None
+        if goal.upstream is not KEEP:
+            upstream = self.rev if goal.upstream else None
+        default = remote.default if self.depth is None else None
+        new = New(self.remote, self.refspecs(goal), goal.commit, branch, upstream, default)
+        return replace(new, bare=self.is_bare, mirror=self.mirror, depth=self.depth)
+
+    async def _update_refs(self, steps: Steps, git: Git, seen: Seen, remote: Remote) -> None:
+        """Bring a bare repository up to date."""
+        wanted = {name: sha for name, sha in remote.refs.items() if name != "HEAD" and not name.endswith(PEELED)}
+        if not self.mirror:
+            shapes = [f"{HEADS}{self.refspec_branch}", *([f"{TAGS}{self.refspec_tag}"] if self.fetch_tags else [])]
+            wanted = {name: sha for name, sha in wanted.items() if any(fnmatchcase(name, each) for each in shapes)}
+        wrong = [name for name, sha in wanted.items() if seen.refs.get(name) != sha]
+        extra = [name for name in seen.refs if name not in wanted] if self.mirror else []
+        if wrong or extra:
+            prune = ("--prune",) if self.mirror else ()
+            call = partial(fetch, git, *prune, "--no-tags", "--update-head-ok", refspecs=self.refspecs(Goal(None)))
+            names = [*wrong, *extra]
+            await steps.take(
+                f"fetch of {len(names)} references",
+                call,
+                refs={name: {"old": seen.refs.get(name), "new": wanted.get(name)} for name in names[:100]},
+            )
+
+    async def _update(self, steps: Steps, git: Git, seen: Seen, remote: Remote, goal: Goal) -> None:
+        """Bring a work tree up to date."""
+        commit = await self._present(git, goal.commit)
+        switches = self.branch is not None and self.branch != seen.branch
+        base = seen.heads.get(str(self.branch), goal.commit) if switches else seen.head
+        moves = (self.update_head or switches) and (base is None or not base.startswith(goal.commit or ""))
+        if seen.changed and (moves or switches):
+            await self._demand_discard(steps, git, seen, switches=switches)
+        stale = self._stale(seen, remote, goal)
+        if commit is None or stale:
+            changes = {} if moves or not stale else {"refs": stale}
+            await steps.take(f"fetch from {self.remote}", partial(self._fetch, git, goal), **changes)
+            commit = await self._present(git, goal.commit) if steps.apply else commit
+        await self._remove_tags(steps, git, seen, remote)
+        if switches:
+            await self._switch(steps, git, seen, commit or goal.commit or "")
+        dirty = bool(seen.changed) and self.force_reset is True
+        if moves or dirty:
+            await self._move(steps, git, seen, base, commit or goal.commit or "")
+        elif seen.changed:
+            steps.ctx.report.diff = await diff_of(git)
+            steps.ctx.report.comment = (
+                f"{self.target} is at {short(seen.head)}, with uncommitted changes ({listed(seen.changed)}); "
+                "force_reset: true discards them"
+            )
+        await self._follow(steps, git, seen, goal, switches=switches)
+        await self._update_submodules(steps, git, seen, force=dirty or moves)
+
+    async def _present(self, git: Git, revision: str | None) -> str | None:
+        """Return the name of a commit, if the clone has it."""
+        done = await git.run("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", check=False)
+        return done.stdout.strip() if done.retcode == 0 else None
+
+    def _stale(self, seen: Seen, remote: Remote, goal: Goal) -> dict[str, dict[str, str | None]]:
+        """Return the references to fetch: that of the revision, and tags that are missing or were moved."""
+        wanted = {goal.tracking: goal.object} if goal.tracking else {}
+        if self.all_tags:
+            tags = remote.tags.items()
+            wanted |= {f"{TAGS}{tag}": sha for tag, sha in tags if fnmatchcase(tag, self.refspec_tag)}
+        now = seen.refs
+        return {name: {"old": now.get(name), "new": sha} for name, sha in wanted.items() if now.get(name) != sha}
+
+    async def _fetch(self, git: Git, goal: Goal) -> None:
+        await fetch(git, "--no-tags", refspecs=self.refspecs(goal))
+        if await self._present(git, goal.commit) is None:
+            raise Permanent(f"cannot find {self.rev} in {self.name}: the fetch has not brought it")
+
+    async def _remove_tags(self, steps: Steps, git: Git, seen: Seen, remote: Remote) -> None:
+        """Remove the tags that the remote repository does not have."""
+        extra = [tag for tag in seen.tags if tag not in remote.tags] if self.sync_tags else []
+        if extra:
+            calls = [partial(git.run, "update-ref", "-d", f"{TAGS}{tag}") for tag in extra]
+            await steps.take(f"removal of {len(extra)} tags", *calls, deleted_tags=extra)
+
+    async def _demand_discard(self, steps: Steps, git: Git, seen: Seen, *, switches: bool) -> None:
+        """Raise `Permanent`, with the changes in the report, if changes of files must not be discarded."""
+        if self.force_reset or (switches and self.force_checkout):
+            return
+        steps.ctx.report.diff = await diff_of(git)
+        raise Permanent(
+            f"cannot update {self.target}: tracked files have uncommitted changes ({listed(seen.changed)}); commit "
+            f"them, or discard them with force_{'checkout' if switches else 'reset'}: true"
+        )
+
+    async def _switch(self, steps: Steps, git: Git, seen: Seen, commit: str) -> None:
+        """Check out the branch, and make it where there is none."""
+        new = self.branch not in seen.heads
+        force = ("--force",) if seen.changed else ()
+        words = ("-b", str(self.branch), "--no-track", commit) if new else (str(self.branch),)
+        await steps.take(
+            f"{'new ' if new else ''}branch {self.branch}",
+            partial(git.ctx.blocking, keep, git.directory, seen.changed),
+            lambda: git.run("checkout", "--quiet", *force, *words, "--"),
+            branch={"old": seen.branch, "new": self.branch},
+        )
+
+    async def _move(self, steps: Steps, git: Git, seen: Seen, base: str | None, commit: str) -> None:
+        """Move the branch and the work tree from `base` to the commit."""
+        changes: dict[str, Any] = {} if base == commit else {"revision": {"old": base, "new": commit}}
+        if await self._present(git, commit) is None:  # it is not fetched yet, as the run only reports
+            await steps.take(f"update to {short(commit)}", **changes)
+            return
+        forward = base is None or await git.succeeds("merge-base", "--is-ancestor", base, commit)
+        if not (forward or self.force_reset):
+            count = (await git.run("rev-list", "--count", f"{commit}..{base}")).stdout.strip()
+            said = f"cannot move {self.target} to {short(commit)}: it lacks {count} commits of the clone"
+            raise Permanent(f"{said}; force_reset: true discards them")
+        if forward and not seen.changed and not self.force_reset:
+            words = ("merge", "--quiet", "--ff-only", commit)
+            await steps.take(f"fast-forward to {short(commit)}", lambda: git.run(*words), **changes)
+            return
+        lost = {**seen.changed, **await in_the_way(git, commit)}
+        if lost:
+            steps.ctx.report.diff = await diff_of(git, commit)
+            changes["discarded"] = [f"{letters.replace('.', '')} {path}" for path, letters in lost.items()]
+        if lost or not forward:
+            changes["forced update"] = True
+        await steps.take(
+            f"reset to {short(commit)}" + (f", which discards changes of {listed(lost)}" if lost else ""),
+            partial(git.ctx.blocking, keep, git.directory, lost),
+            lambda: git.run("reset", "--hard", "--quiet", commit),
+            **changes,
+        )
+
+    async def _follow(self, steps: Steps, git: Git, seen: Seen, goal: Goal, *, switches: bool) -> None:
+        """Let the branch follow that of the remote repository, or none."""
+        if switches and not steps.apply:
+            return
+        branch = self.branch or seen.branch
+        now = seen.upstream
+        if switches:
+            done = await git.run("rev-parse", "--abbrev-ref", f"{branch}@{{upstream}}", check=False)
+            now = done.stdout.strip() if done.retcode == 0 else None
+        if branch is None or goal.upstream is KEEP or (now or UNSET) == goal.upstream:
+            return
+        words = ("--unset-upstream",) if goal.upstream is UNSET else (f"--set-upstream-to={goal.upstream}",)
+        await steps.take(
+            f"upstream of {branch}",
+            lambda: git.run("branch", *words, branch),
+            upstream={"old": now, "new": goal.upstream or None},
+        )
+
+    async def _update_submodules(self, steps: Steps, git: Git, seen: Seen | None, *, force: bool) -> None:
+        """Check out the submodules."""
+        if not self.submodules or not (force or (seen and seen.submodules)):
+            return
+        forced = ("--force",) if self.force_reset is True else ()
+        words = ("submodule", "--quiet", "update", "--init", "--recursive", *forced)
+        await steps.take("update of submodules", lambda: git.run(*words, network=True, shown=True))
+
+    def watch(self, ctx: Context) -> Watch:
+        """Watch the repository with its work tree, and poll the remote repository."""
+        return self.watching(ctx, self.interval)

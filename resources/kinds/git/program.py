@@ -1,0 +1,258 @@
+"""git as Holdfast runs it: with settings of its own, without hooks and prompts, as one user, in one repository.
+
+Only the configuration of the repository itself is read. It can name programs, so git works in a repository only as the
+user who owns it: root works only where no other user could have written (`target_of`). A remote repository cannot
+change this configuration.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import shlex
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from holdfast.resources import accounts, paths
+from holdfast.resources.context import Completed, Services
+from holdfast.resources.errors import HoldfastError, Permanent, Temporary, refused_call
+from holdfast.resources.kinds._commands import ended
+from holdfast.resources.paths.handle import ABSENT, Handle, acl_of, what
+from holdfast.resources.paths.place import Place
+from holdfast.resources.paths.trust import Weakness, weakness
+
+LOCAL, NETWORK = 600.0, 3600.0
+"""Most seconds for a command on the repository, and for one that uses the network."""
+OUTPUT = 64 << 20
+"""Greatest size of an output that is read as a whole, in bytes."""
+SETTINGS: Mapping[str, str] = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "credential.helper": "",
+    "protocol.allow": "never",
+    **{f"protocol.{each}.allow": "always" for each in ("https", "http", "ssh", "git")},
+    "protocol.file.allow": "user",
+    "http.lowSpeedLimit": "1",
+    "http.lowSpeedTime": "60",
+    "gc.autoDetach": "false",
+    "maintenance.autoDetach": "false",
+    "advice.detachedHead": "false",
+}
+"""Settings that apply before those of the repository.
+
+Submodules cannot use the protocol `file`, which would let a remote repository read others of this host. A transfer ends
+if no byte arrives for a minute.
+"""
+ENVIRONMENT: Mapping[str, str] = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",
+    "SSH_ASKPASS": "",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_PAGER": "cat",
+    "GIT_COMMITTER_NAME": "Holdfast",
+    "GIT_COMMITTER_EMAIL": "holdfast@localhost",
+}
+SSH = ("ssh", "-oBatchMode=yes", "-oConnectTimeout=30", "-oServerAliveInterval=15", "-oServerAliveCountMax=4")
+HELPER = """!f() { test "$1" = get && printf 'username=%s\\npassword=%s\\n' "$HOLDFAST_USER" "$HOLDFAST_PASS"; }; f"""
+"""Answers git's question for a password from the environment, so that the password is in no argument list."""
+LASTING = (
+    "not found",
+    "does not exist",
+    "does not appear to be a git repository",
+    "dubious ownership",
+    "Host key verification failed",
+    "Permission denied",
+    "Authentication failed",
+    "could not read Username",
+    "could not read Password",
+    "(non-fast-forward)",
+)
+"""Parts of messages about a remote repository after which another attempt is of no use."""
+ADVICE = {
+    "Host key verification failed": "the host key is not known to this user; add it to the known hosts",
+    "could not read Username": "it asks for a password: give https_user and https_pass",
+    "could not read Password": "it asks for a password: give https_pass",
+    "Permission denied (publickey": "it accepts none of the keys of this user: give identity",
+    "(non-fast-forward)": "a branch was rewritten; set force_fetch: true to follow it",
+    "dubious ownership": "git reads only repositories of the same user",
+}
+
+
+class Credentials(NamedTuple):
+    """How git proves to a remote repository who it is."""
+
+    identity: tuple[str, ...] = ()
+    user: str = ""
+    password: str = ""
+
+    def environment(self, url: str) -> dict[str, str]:
+        """Return the variables for ssh, and for the password of one host."""
+        options = [f"-i{path}" for path in self.identity] + ["-oIdentitiesOnly=yes"] * bool(self.identity)
+        found = {"GIT_SSH_COMMAND": shlex.join((*SSH, *options)), "GIT_SSH_VARIANT": "ssh"}
+        if self.password:
+            found |= {"HOLDFAST_USER": self.user, "HOLDFAST_PASS": self.password}
+        return found
+
+    def settings(self, url: str) -> dict[str, str]:
+        """Return the setting that lets git ask for the password, only for the host of the URL."""
+        parts = urlsplit(url)
+        return {f"credential.{parts.scheme}://{parts.netloc}.helper": HELPER} if self.password else {}
+
+
+NO_CREDENTIALS = Credentials()
+
+
+@dataclass(frozen=True)
+class Git:
+    """Runs git in one directory."""
+
+    ctx: Services
+    directory: str
+    """Its path without links."""
+    user: str | None = None
+    url: str = ""
+    credentials: Credentials = NO_CREDENTIALS
+    unfinished: str = ""
+    """Directory of a repository that is being made: git uses it in place of `.git`."""
+
+    async def run(
+        self, *words: str, check: bool = True, network: bool = False, at: str = "", shown: bool = False
+    ) -> Completed:
+        """Run git. `at`: the directory to run in. Raises `Permanent` or `Temporary` with the error that git reports."""
+        done = await self.ctx.run(
+            *("git", "-C", at or self.directory, *words),
+            env=self.environment(network=network),
+            user=self.user,
+            timeout=NETWORK if network else LOCAL,
+            check=False,
+            limit=OUTPUT,
+            shown=shown,
+        )
+        if check and done.retcode != 0:
+            raise self.failure(words[0], done, network=network)
+        return done
+
+    def demand(self, done: Completed) -> str:
+        """Return the output of a command. Raises `Permanent` if it has failed."""
+        if done.retcode != 0:
+            raise self.failure("work", done)
+        return done.stdout
+
+    async def lines(self, *words: str) -> list[str]:
+        """Return the output, which ends each item with a NUL character."""
+        return [item for item in (await self.run(*words)).stdout.split("\0") if item]
+
+    async def succeeds(self, *words: str) -> bool:
+        """Return whether git ends with status 0."""
+        return (await self.run(*words, check=False)).retcode == 0
+
+    async def tool(self, *argv: str) -> None:
+        """Run another program as the same user. Raises `Permanent` if it fails."""
+        done = await self.ctx.run(*argv, user=self.user, cwd="/", timeout=LOCAL, check=False)
+        if done.retcode != 0:
+            said = done.stderr.strip().splitlines() or [ended(done.retcode)]
+            raise Permanent(f"cannot prepare {self.directory}: {said[-1]}")
+
+    def environment(self, *, network: bool) -> dict[str, str]:
+        """Return the variables of git: its settings, where it looks for a repository, and credentials."""
+        settings = {**SETTINGS, **(self.credentials.settings(self.url) if network else {})}
+        found = {**ENVIRONMENT, "GIT_CEILING_DIRECTORIES": posixpath.dirname(self.directory)}
+        found["GIT_CONFIG_COUNT"] = str(len(settings))
+        for number, (name, value) in enumerate(settings.items()):
+            found |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+        if self.unfinished:
+            found |= {"GIT_DIR": self.unfinished, "GIT_WORK_TREE": self.directory}
+        return found | (self.credentials if network else NO_CREDENTIALS).environment(self.url)
+
+    def failure(self, doing: str, done: Completed, *, network: bool = False) -> HoldfastError:
+        """Return the error of a command that has failed."""
+        said = error_of(done.stderr) or ended(done.retcode)
+        advice = next((f"; {hint}" for part, hint in ADVICE.items() if part in done.stderr), "")
+        if not network:
+            return Permanent(f"cannot {doing} in {self.directory}: {said}{advice}")
+        lasting = any(part in done.stderr for part in LASTING)
+        return (Permanent if lasting else Temporary)(f"cannot read {self.url}: {said}{advice}")
+
+
+def error_of(text: str) -> str:
+    """Return the line of git's messages that tells the error."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if line.startswith(("fatal: ", "error: ", "! [rejected]"))]
+    first = (telling or lines[-1:] or [""])[0]
+    return first.removeprefix("fatal: ").removeprefix("error: ")
+
+
+class Target(NamedTuple):
+    """The directory of a repository as it is now."""
+
+    real: str
+    """Its path without links."""
+    present: bool
+
+
+def target_of(path: str, user: str | None) -> Target:
+    """Return the directory of a repository, in which git may work as this user. Blocks.
+
+    Raises `Permanent` if something else is there, or if the directory belongs to another user, who could let git run
+    programs.
+    """
+    try:
+        place = paths.at(path, follow=True)
+        seen = place.look()
+    except ABSENT:
+        _demand_trusted(path, paths.nearest(path).weak, user)
+        return Target(path, present=False)
+    except OSError as error:
+        raise refused_call(f"cannot inspect {path}: {(error.strerror or str(error)).lower()}", error) from None
+    if seen is None:
+        _demand_trusted(path, place.directory.weak, user)
+        return Target(place.real, present=False)
+    if not stat.S_ISDIR(seen.st_mode):
+        raise Permanent(f"cannot use {path} for a repository: it is {what(seen.st_mode)}")
+    number = uid_of(user)
+    if number in paths.trusted_uids():
+        handle, seen = place.pin()
+        _demand_trusted(path, place.directory.weak or _weakness(place, handle, seen), user)
+    elif seen.st_uid != number:
+        owner = accounts.user_name(seen.st_uid)
+        raise Permanent(f"cannot run git as {user} in {path}: it belongs to {owner}; give it to {user}")
+    return Target(place.real, present=True)
+
+
+def uid_of(user: str | None) -> int:
+    """Return the number of the user that git runs as. Raises `Permanent` for an unknown user. Blocks."""
+    if user is None:
+        return 0
+    known = accounts.account(user)
+    if known is None:
+        raise Permanent(f"cannot run git as {user}: there is no such user; declare it, or correct the name")
+    return known.uid
+
+
+def _weakness(place: Place, handle: Handle, seen: os.stat_result) -> Weakness | None:
+    """Return why others can write the directory, its `.git` or git's configuration there."""
+    trusted = paths.trusted_uids()
+    found = weakness(place.path, seen, acl_of(handle), trusted)
+    for name in (".git", ".git/config", "config"):
+        with suppress(*ABSENT):
+            inner, info = paths.at(f"{place.real}/{name}").pin()
+            if name != "config" or stat.S_ISREG(info.st_mode):
+                found = found or weakness(f"{place.path}/{name}", info, acl_of(inner), trusted)
+    return found
+
+
+def _demand_trusted(path: str, weak: Weakness | None, user: str | None) -> None:
+    """Raise `Permanent` if git would run as root where other users can write."""
+    if weak is None or uid_of(user) not in paths.trusted_uids():
+        return
+    raise Permanent(
+        f"cannot run git as root in {path}, because other users could let it run their programs: {weak.path}: "
+        f"{weak.message}; give the owner as user, or change the owner or mode"
+    )
