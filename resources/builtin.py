@@ -37,6 +37,7 @@ MODULES: Mapping[str, str] = {
     "pkg": "held installed latest purged removed",
     "service": "dead disabled enabled masked running unmasked",
     "ssh_auth": "absent manage present",
+    "ssh_known_hosts": "absent present",
     "sysctl": "present",
     "systemd_unit": "running",
     "test": "check_pillar configurable_test_state fail_with_changes fail_without_changes nop show_notification "

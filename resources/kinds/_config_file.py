@@ -23,6 +23,7 @@ from holdfast.resources.kinds.file.base import (
     make_parents,
     os_errors,
     ownership,
+    passable,
     place_of,
 )
 from holdfast.resources.paths import Place
@@ -43,9 +44,7 @@ class ConfigEntry(Edgeable, Resource):
     mode_of_new: ClassVar[int] = 0o644
     """Mode of a file that does not exist yet."""
     makes_parents: ClassVar[bool] = False
-    """Whether missing parent directories are made, too."""
-    mode_of_parents: ClassVar[int] = 0o755
-    """Mode of parent directories that are made."""
+    """Whether missing parent directories are made, too. Readers of the file may enter them."""
     hides_diff: ClassVar[bool] = False
     """Whether the file has secrets, so that no diff is shown."""
 
@@ -113,11 +112,11 @@ class ConfigEntry(Edgeable, Resource):
                 owner = await self.owner_of_new(ctx)
                 owner.demand(path)
                 demand_parent(path, makedirs=self.makes_parents, apply=True)
+                mode, uid, gid = self.mode_of_new if owner.mode is None else owner.mode, owner.uid, owner.gid
                 if place is None:
                     ctx.report.touched = True
-                    make_parents(path, owner, self.mode_of_parents)
+                    make_parents(path, owner, passable(mode))
                     place = place_of(path)
-                mode, uid, gid = self.mode_of_new if owner.mode is None else owner.mode, owner.uid, owner.gid
             else:
                 place.demand_own(seen, "edit")
                 mode, uid, gid = stat.S_IMODE(seen.st_mode) & 0o777, seen.st_uid, seen.st_gid

@@ -18,7 +18,7 @@ from holdfast.resources.kinds.file.base import Ownership, found
 from holdfast.resources.watch_items import WatchItem
 from holdfast.resources.watches import either
 
-PRIVATE_FILE, PRIVATE_DIRECTORY = 0o600, 0o700
+PRIVATE = 0o600
 
 
 class HomeFile(NamedTuple):
@@ -39,7 +39,6 @@ class HomeEntry(ConfigEntry):
     """Base of these kinds. A new file in the home directory belongs to the user alone, any other one to the agent."""
 
     makes_parents: ClassVar[bool] = True
-    mode_of_parents: ClassVar[int] = PRIVATE_DIRECTORY
 
     user: Account | None = None
 
@@ -86,7 +85,7 @@ class HomeEntry(ConfigEntry):
             return Ownership(None, None, -1, -1, None)
         if found(file.home, follow=True)[1] is None:
             raise Permanent(f"cannot make {file.path}: the home directory {file.home} does not exist; declare it")
-        return Ownership(self.user, None, file.uid, file.gid, PRIVATE_FILE)
+        return Ownership(self.user, None, file.uid, file.gid, PRIVATE)
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the file, and the accounts: another home directory is another file."""

@@ -62,9 +62,15 @@ def kept(run: Run, layers: tuple[Path, ...], states: str, prepare: str = "true")
         host.sh(prepare, timeout=120)
         host.write("/etc/holdfast/states/site.sls", states)
         host.run("holdfast", "install")
-        lab.wait_for(
-            "the agent has converged", lambda: "converged" in host.run("holdfast", "status", check=False).stdout
-        )
+        settled(host)
         yield host
     finally:
         host.down()
+
+
+def settled(host: Host) -> None:
+    """Wait until everything is as declared. Raises `TimeoutError` with what the agent tells otherwise."""
+    try:
+        lab.wait_for("converged", lambda: "converged" in host.run("holdfast", "status", check=False).stdout)
+    except TimeoutError as error:
+        raise TimeoutError(f"{error}\n{host.run('holdfast', 'status', check=False).stdout}") from None

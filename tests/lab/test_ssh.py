@@ -27,6 +27,9 @@ root@here:
   ssh_auth.present:
     - user: eve
     - source: /root/.ssh/id_ed25519.pub
+git.example.org:
+  ssh_known_hosts.present:
+    - key: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1GsOkTOx0n5c1kcXGB9SSm6bNR1EvBL4VtT2zCZqg7
 """
 
 
@@ -95,8 +98,38 @@ def test_only_the_listed_keys_remain(kept: Host, key: str):
 def test_a_key_is_put_back_at_once(kept: Host):
     """The agent repairs an edited file, a removed one, and modes, by inotify."""
     path = "/home/eve/.ssh/authorized_keys"
-    right = f"text({path!r}).endswith(' root@here\\n') and text({path!r}).startswith('ssh-ed25519')"
+    right = f"' root@here\\n' in text({path!r}) and '\\nssh-ed25519 ' in '\\n' + text({path!r})"
     damages = (f"echo '# edited' >{path}", f"rm {path}", f"sed -i 's/^/no-pty /' {path}")
     for damage in damages:
         assert repairs.repair_times(kept, damage, right)[0] < SOON, damage
     assert login(kept, "eve") == "in\n"
+
+
+def test_a_host_is_known_only_by_the_declared_key(kept: Host):
+    """The key of the real server is fetched and compared; ssh-keygen finds the hashed name; another key is refused."""
+    told = kept.sh("ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub").split()[1]
+    other = kept.sh("ssh-keygen -lf /root/other.pub").split()[1]
+    known = {"user": "alice", "enc": "ed25519"}
+    file = "/home/alice/.ssh/known_hosts"
+    with Driver(kept) as driver:
+        with pytest.raises(Failed, match=r"none of its keys has the declared fingerprint \(it shows ssh-ed25519 "):
+            driver.apply("ssh_known_hosts.present", "localhost", fingerprint=other, **known)
+        assert not driver.apply("ssh_known_hosts.present", "localhost", fingerprint=told, **known).right
+        assert kept.sh(f"stat -c '%U %a' {file}") == "alice 600\n"
+        assert "localhost" not in kept.read(file)
+        assert kept.run("ssh-keygen", "-F", "localhost", "-f", file).returncode == 0
+        assert driver.apply("ssh_known_hosts.present", "localhost", fingerprint=told, **known).right
+        ssh = "ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o HostKeyAlgorithms=ssh-ed25519 alice@localhost"
+        refused = kept.run("su", "alice", "-c", ssh, check=False).stderr
+        assert "Permission denied" in refused  # by the server, which alice therefore trusts
+        assert not driver.apply("ssh_known_hosts.absent", "localhost", user="alice").right
+        assert kept.read(file) == ""
+        assert "Host key verification failed" in kept.run("su", "alice", "-c", ssh, check=False).stderr
+
+
+def test_a_known_host_is_put_back_at_once(kept: Host):
+    """Its file is the one for all users; the agent repairs an exchanged key and a removed file."""
+    path = "/etc/ssh/ssh_known_hosts"
+    right = f"text({path!r}).endswith('L4VtT2zCZqg7\\n')"
+    for damage in (f"rm {path}", f"sed -i s/CZqg7/CZqg8/ {path}", f": >{path}"):
+        assert repairs.repair_times(kept, damage, right)[0] < SOON, damage

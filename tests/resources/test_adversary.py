@@ -188,6 +188,7 @@ KINDS: list[tuple[str, str, dict[str, Any]]] = [
     ("file.pruned", "sub/d", {"recurse": True, "ignore_errors": True}),
     ("ssh_auth.present", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA", {"user": "root", "config": "{home}/sub/f"}),
     ("ssh_auth.present", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA", {"user": "root", "config": "{home}/sub/d/new/f"}),
+    ("ssh_known_hosts.present", "a", {"key": "AAAAC3NzaC1lZDI1NTE5AAAA", "config": "{home}/sub/f"}),
 ]
 
 

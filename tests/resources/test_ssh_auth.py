@@ -111,6 +111,7 @@ async def test_a_file_outside_of_the_home_directory_is_not_the_users(host, home,
     entry = declare(config=f"{tmp_path}/keys/%u")
     await entry.check_apply(host.context("a"), True)
     assert seen(tmp_path / "keys/alice") == (os.geteuid(), 0o644)
+    assert seen(tmp_path / "keys") == (os.geteuid(), 0o755)
 
 
 async def test_paths_are_those_of_sshd(host, home):
