@@ -9,6 +9,7 @@ EffectVerb = Literal[
     "create",
     "add",
     "link",
+    "mount",
     "install",
     "change",
     "replace",
@@ -27,6 +28,7 @@ EffectVerb = Literal[
     "refresh",
     "repair",
     "run",
+    "unmount",
     "remove",
 ]
 Counted = Literal["created", "changed", "replaced", "removed"]
@@ -44,6 +46,7 @@ FORMS: Mapping[EffectVerb, Forms] = {
     "create": Forms("created", "created"),
     "add": Forms("added", "created"),
     "link": Forms("linked", "created"),
+    "mount": Forms("mounted", "created"),
     "install": Forms("installed", "created"),
     "change": Forms("changed"),
     "replace": Forms("replaced", "replaced"),
@@ -62,6 +65,7 @@ FORMS: Mapping[EffectVerb, Forms] = {
     "refresh": Forms("refreshed"),
     "repair": Forms("repaired"),
     "run": Forms("ran"),
+    "unmount": Forms("unmounted", "removed"),
     "remove": Forms("removed", "removed"),
 }
 """All verbs. A kind uses one of these; `refresh` and `repair` are for runs whose cause matters more than their verb."""

@@ -184,6 +184,7 @@ KINDS: list[tuple[str, str, dict[str, Any]]] = [
     ("file.recurse", "../new", {"source": "{home}/sub", "file_mode": "keep"}),
     ("sysctl.present", "kernel.ostype", {"value": "Linux", "config": "{home}/sub/f"}),
     ("hostname.system", "web1", {"config": "{home}/sub/f", "apply_hostname": False}),
+    ("mount.fstab_present", "x", {"fs_file": "/x", "fs_vfstype": "ext4", "config": "{home}/sub/f", "mount": False}),
     ("locale.system", "C.UTF-8", {"config": "{home}/sub/f"}),
     ("file.pruned", "sub/d", {"recurse": True, "ignore_errors": True}),
     ("ssh_auth.present", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA", {"user": "root", "config": "{home}/sub/f"}),

@@ -1,0 +1,150 @@
+"""Mounting and unmounting, by mount(8) and umount(8), in directories that only trusted users can change."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.resources import paths
+from holdfast.resources.context import Context
+from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.kinds.file.base import demand_parent, found, make_parents, os_errors, ownership, place_of
+from holdfast.resources.kinds.mount import table
+from holdfast.resources.kinds.mount.fstab import MINUTES
+from holdfast.resources.kinds.mount.lines import masked
+from holdfast.resources.kinds.mount.table import Mount
+from holdfast.resources.paths import Place, Unsafe
+from holdfast.resources.paths.handle import ABSENT, what
+
+MOST = 16
+"""Greatest number of file systems over each other at one place that are unmounted."""
+PASSWORDS = ("password=", "passwd=", "pass=")
+IN_ENVIRONMENT = frozenset({"cifs", "smb3"})
+"""File systems whose program takes the password from the environment, which other users cannot read."""
+
+
+async def stack(ctx: Context, point: str) -> Sequence[Mount]:
+    """Return what is mounted at a place, the visible one last. Raises `Permanent` or `Temporary`."""
+    with os_errors("read", table.MOUNTS):
+        return [mount for mount in await ctx.blocking(table.mounts) if mount.point == point]
+
+
+async def real_point(ctx: Context, name: str) -> str:
+    """Return a mount point without links. What is mounted there is not asked: a server may not answer."""
+    with os_errors("inspect", name):
+        point: str = await ctx.blocking(_unfollowed, name)
+    if await stack(ctx, point):
+        return point
+    place, seen = await ctx.blocking(_followed, name)
+    return point if place is None or seen is None else str(place.real)
+
+
+def _unfollowed(name: str) -> str:
+    """Return a path whose end is not looked at: the server of a file system there may not answer. Blocks."""
+    try:
+        return paths.at(name).real
+    except ABSENT:
+        return name
+
+
+def _followed(name: str) -> tuple[Place | None, os.stat_result | None]:
+    return found(name, follow=True)
+
+
+async def make_point(ctx: Context, point: str, *, make: bool) -> None:
+    """Make the directory if it is missing and may be made, and check that it is a safe mount point.
+
+    Raises `Permanent` and `Unsafe`.
+    """
+    place, seen = await ctx.blocking(_followed, point)
+    if seen is None:
+        if not make:
+            raise Permanent(f"cannot mount {point}: this directory does not exist; declare it, or set mkmnt: true")
+        owner = await ownership(ctx, None, None)
+        ctx.report.touched = True
+        make_parents(point, owner)
+        demand_parent(point, makedirs=True, apply=True)
+        with os_errors("make directory", point):
+            place_of(point).mkdir()
+        place, seen = await ctx.blocking(_followed, point)
+    if place is None or seen is None:
+        raise Permanent(f"cannot mount {point}: this directory was removed meanwhile")
+    if place.who(seen) or place.directory.holders:
+        raise Unsafe(
+            f"cannot mount {point}: {place.reason(seen)}; a user could move the mount point, so use a directory in "
+            "which only root can rename"
+        )
+    if stat.S_ISLNK(seen.st_mode):
+        raise Permanent(f"cannot mount {point}: it is {what(seen.st_mode)}")
+
+
+class MountCall(NamedTuple):
+    """What is to be mounted."""
+
+    device: str
+    fstype: str
+    opts: Sequence[str]
+    user: str | None = None
+
+
+async def mount(ctx: Context, call: MountCall, point: str) -> None:
+    """Make a file system visible at a directory. Raises `Permanent` with the words of the tool."""
+    device, fstype, opts, user = call
+    shown, password = _without_password(fstype, opts)
+    argv = ["mount", "-t", fstype, "-o", ",".join(shown) or "defaults", device, point]
+    env = {"PASSWD": password} if password else None
+    ctx.report.touched = True
+    done = await ctx.run(*argv, check=False, timeout=MINUTES, env=env, user=user)
+    if done.retcode:
+        raise Permanent(f"cannot mount {device} at {point}: {_words(done.stderr, done.retcode)}")
+
+
+def _without_password(fstype: str, opts: Sequence[str]) -> tuple[Sequence[str], str]:
+    """Return the options for the command line, and the password, which others could read there. Raises `Permanent`."""
+    secret = [option for option in opts if option.startswith(PASSWORDS)]
+    if secret and fstype not in IN_ENVIRONMENT:
+        raise Permanent(
+            f"cannot mount with the option {secret[0].partition('=')[0]}: all users could read the password in the "
+            "list of processes; use a file of credentials"
+        )
+    return [option for option in opts if option not in secret], secret[-1].partition("=")[2] if secret else ""
+
+
+async def remount(ctx: Context, point: str, opts: Sequence[str], *, bind: bool) -> None:
+    """Give a mount other options. Raises `Permanent` with the words of the tool."""
+    shown = [
+        option for option in opts if not option.startswith(PASSWORDS) and option not in {"bind", "rbind", "remount"}
+    ]
+    words = ["remount", *(["bind"] if bind else []), *shown]
+    ctx.report.touched = True
+    done = await ctx.run("mount", "-o", ",".join(words), point, check=False, timeout=MINUTES)
+    if done.retcode:
+        raise Permanent(f"cannot change the options of {point}: {_words(done.stderr, done.retcode)}")
+
+
+async def unmount(ctx: Context, point: str, user: str | None = None) -> None:
+    """Unmount what is visible at a mount point.
+
+    Raises `Unsafe` where a user could move the mount point, and `Temporary` with those who use it if it is busy.
+    """
+    with os_errors("inspect", point):
+        directory = (await ctx.blocking(paths.at, point)).directory
+    if directory.holders:
+        raise Unsafe(f"cannot unmount {point}: {directory.reason}, so a user could move the mount point; do it by hand")
+    ctx.report.touched = True
+    done = await ctx.run("umount", point, check=False, timeout=MINUTES, user=user)
+    if not done.retcode:
+        return
+    words = _words(done.stderr, done.retcode)
+    if "busy" in words:
+        who = await ctx.long_blocking(table.users_of, point)
+        raise Temporary(f"cannot unmount {point}: {who or words}")
+    raise Permanent(f"cannot unmount {point}: {words}")
+
+
+def _words(stderr: str, status: int) -> str:
+    """Return what a command has said, in one line without passwords."""
+    lines = [line.strip().rstrip(".") for line in stderr.splitlines() if line.strip() and "dmesg" not in line]
+    return masked("; ".join(lines[:3])) or f"status {status}"

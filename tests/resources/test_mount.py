@@ -1,0 +1,295 @@
+"""Mounts: lines of fstab, options, what is undone, and what is refused. tests/lab has the real thing."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from holdfast.resources.errors import Permanent
+from holdfast.resources.kinds.mount import acting, fstab, lines, mounted, options, swap, table
+from holdfast.resources.kinds.mount.devices import bare
+from holdfast.resources.kinds.mount.lines import Entry
+from holdfast.resources.kinds.mount.table import Mount
+from holdfast.resources.testing import FakeContext
+
+WORDS = st.text(alphabet="/ab \t\\#=,\n0äß\udcff", min_size=1, max_size=8)
+LINES = st.sampled_from(
+    [
+        "# mine",
+        "",
+        "  ",
+        "/dev/a /srv ext4",
+        "odd",
+        "/dev/b\t/b  xfs ro,noatime 1 2",
+        "a b c d x y",
+        "1 2 3 4 5 6 7",
+        "\r",
+    ]
+)
+TABLE = """\
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+30 22 0:40 / {point} rw,noexec - tmpfs none rw,size=4096k
+31 22 0:41 / {point} ro,relatime master:1 propagate_from:2 - fuse.sshfs u@host:/a\\040b rw,user_id=0
+"""
+
+
+@pytest.fixture
+def ctx(tmp_path):
+    """A context of its own."""
+    return FakeContext(tmp_path)
+
+
+@pytest.fixture
+def point(tmp_path, monkeypatch):
+    """A directory at which the table of the kernel has two mounts."""
+    monkeypatch.setattr(table, "MOUNTS", str(tmp_path / "mountinfo"))
+    (tmp_path / "m").mkdir()
+    (tmp_path / "mountinfo").write_text(TABLE.format(point=tmp_path / "m"))
+    return tmp_path / "m"
+
+
+def tmpfs(options="rw", more="rw"):
+    """Return a mount of memory."""
+    return Mount(1, "0:1", "/m", tuple(options.split(",")), "tmpfs", "tmpfs", tuple(more.split(",")))
+
+
+# -- fstab ------------------------------------------------------------------------------------------------------------
+
+
+@given(WORDS.filter(lambda word: not word.startswith("#")), WORDS, WORDS, st.integers(0, 9))
+def test_what_is_written_is_read_again(device, name, fstype, number):
+    """Blanks, line ends, backslashes and any other letters."""
+    entry = Entry(device, name.rstrip("/") or name, fstype, ("a=b c", "x\\y"), number, 2)
+    line = entry.line()
+    assert "\n" not in line
+    assert lines.parsed(line) == entry
+
+
+@given(st.lists(LINES))
+def test_other_lines_are_kept(given_lines):
+    """Each byte of them, whether an entry is added, changed or removed; a second edit changes nothing."""
+    text, wanted = "\n".join(given_lines), Entry("/dev/c", "/srv", "ext4")
+    for entry in (wanted, None):
+        new = lines.with_entry(text, entry, lambda seen: seen.name == "/srv")
+        assert lines.with_entry(new, entry, lambda seen: seen.name == "/srv") == new
+        others = [line for line in new.split("\n") if "/srv" not in line]
+        before = [line for line in text.split("\n") if "/srv" not in line]
+        assert [line for line in others if line] == [line for line in before if line]
+        assert len(lines.found_in(new, lambda seen: seen.name == "/srv")) == (entry is not None)
+
+
+@pytest.mark.parametrize("line", ["", "# /dev/a /a ext4", "/dev/a /a", "a b c d x 1", "a b c d 1 2 3", "   #x y z"])
+def test_what_is_no_entry_is_left_alone(line):
+    """Comments, and lines that mount(8) does not understand."""
+    assert lines.parsed(line) is None
+
+
+def test_passwords_are_masked():
+    """Those of all options of fstab, whichever line they are in."""
+    text = "user=a,password=x,pass=y z\n-//s /m cifs PASSWD=q,keyfile=/k,key=k 0 0"
+    assert lines.masked(text) == "user=a,password=***,pass=*** z\n-//s /m cifs PASSWD=***,keyfile=/k,key=*** 0 0"
+
+
+async def test_no_diff_shows_a_password(ctx, tmp_path):
+    """Neither that of the entry nor those of the lines around it."""
+    file = tmp_path / "fstab"
+    file.write_text("//s/b /b cifs password=theirs 0 0\n")
+    arguments = {
+        "fs_file": "/a",
+        "fs_vfstype": "cifs",
+        "fs_mntops": "password=mine",
+        "config": str(file),
+        "mount": False,
+    }
+    assert not await fstab.FstabPresent.declare("//s/a", **arguments).check_apply(ctx, True)
+    assert "password=***" in ctx.report.diff
+    assert "mine" not in ctx.report.diff
+    assert "theirs" not in ctx.report.diff
+    assert "password=mine" in file.read_text()
+
+
+@pytest.mark.parametrize("before", ["", "# mine\n/dev/z\t/srv\txfs\tro,nofail\t1\t2\n"])
+@pytest.mark.parametrize("kind", [fstab.FstabPresent, fstab.FstabAbsent])
+async def test_an_entry_is_undone(ctx, tmp_path, kind, before):
+    """The file is as it was."""
+    file = tmp_path / "fstab"
+    file.write_text(before)
+    more = {"fs_vfstype": "ext4", "mount": False} if kind is fstab.FstabPresent else {}
+    wanted = kind.declare("/dev/a", fs_file="/srv", config=str(file), **more)
+    inverse = await wanted.inverse(ctx)
+    await wanted.check_apply(ctx, True)
+    back = {"mount.fstab_present": fstab.FstabPresent, "mount.fstab_absent": fstab.FstabAbsent}[inverse.kind]
+    await back.declare(**inverse.arguments).check_apply(ctx, True)
+    assert file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        (mounted.Mounted, {"name": "/a\nb", "device": "x", "fstype": "ext4"}),
+        (mounted.Mounted, {"name": "a", "device": "x", "fstype": "ext4"}),
+        (mounted.Mounted, {"name": "/a", "device": "-x", "fstype": "ext4"}),
+        (mounted.Mounted, {"name": "/a", "device": "x\0", "fstype": "ext4"}),
+        (mounted.Mounted, {"name": "/a", "device": "x", "fstype": "-t ext4"}),
+        (mounted.Mounted, {"name": "/a", "device": "x", "fstype": "ext4", "opts": "a\nb"}),
+        (mounted.Mounted, {"name": "/a", "device": "x", "fstype": "ext4", "pass_num": 10}),
+        (mounted.Mounted, {"name": "/a", "device": "x", "fstype": "ext4", "match_on": "colour"}),
+        (mounted.Mounted, {"name": "/a", "device": "x", "fstype": "ext4", "device_name_regex": "("}),
+        (fstab.FstabPresent, {"name": "x", "fs_file": "a", "fs_vfstype": "ext4"}),
+        (swap.Swap, {"name": "--all"}),
+    ],
+)
+def test_what_cannot_be_mounted_is_refused(kind, arguments):
+    """Before anything runs."""
+    with pytest.raises(ValidationError):
+        kind.declare(**arguments)
+
+
+# -- options ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "seen"),
+    [
+        ("size=4m", "size=4096k"),
+        ("size=4M", "size=4194304"),
+        ("mode=0750", "mode=750"),
+        ("mode=1777,uid=0,gid=root", "rw"),
+        ("uid=root", "uid=0"),
+        ("exec,suid,dev,async,rw", "relatime"),
+        ("nr_inodes=1k", "nr_inodes=1024"),
+    ],
+)
+def test_options_are_compared_by_meaning(wanted, seen):
+    """As the kernel shows them."""
+    assert options.missing(wanted.split(","), tmpfs("rw", seen)) == ()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "seen"),
+    [
+        ("rw", "ro"),
+        ("exec", "noexec"),
+        ("noexec", "rw"),
+        ("size=4m", "size=1024k"),
+        ("uid=0", "uid=5"),
+        ("mode=1777", "mode=755"),
+    ],
+)
+def test_other_options_are_missing(wanted, seen):
+    """Also the default, if the opposite is shown."""
+    assert options.missing([wanted], tmpfs(seen)) == (wanted,)
+
+
+@pytest.mark.parametrize(
+    "option", ["defaults", "nofail", "_netdev", "x-systemd.automount", "credentials=/c", "size=50%"]
+)
+def test_options_that_the_kernel_never_shows_are_not_compared(option):
+    """They are for mount(8), for the boot, or computed."""
+    assert not options.is_visible(option, "ext4")
+
+
+def test_further_options_may_be_declared_as_invisible():
+    """As in Salt: by name, by the name of those with values, by the file system, and by what they become."""
+    wanted = mounted.Mounted.declare(
+        "/a",
+        device="x",
+        fstype="glusterfs",
+        opts="one,two=2,three=3,four,five,noatime",
+        extra_mount_invisible_options="one",
+        extra_mount_invisible_keys=["two"],
+        extra_mount_ignore_fs_keys={"glusterfs": ["three"]},
+        extra_mount_translate_options={"four": "shown=4"},
+        hidden_opts="five",
+    )
+    assert wanted.compared == ("shown=4", "noatime")
+
+
+# -- what is mounted --------------------------------------------------------------------------------------------------
+
+
+def test_the_table_of_the_kernel(point):
+    """Fields that may be missing, escapes, and the order of mounts at one place."""
+    first, second = [mount for mount in table.mounts() if mount.point == str(point)]
+    assert (first.source, first.options, first.super_options) == ("none", ("rw", "noexec"), ("rw", "size=4096k"))
+    assert (second.number, second.fstype, second.source) == (31, "fuse.sshfs", "u@host:/a b")
+    assert bare("sshfs#u@host:/a b/") == second.source
+
+
+async def test_the_server_of_a_mount_is_not_asked(ctx, point, monkeypatch):
+    """A server that is gone would not answer: the root of the file system is never looked at."""
+    asked = []
+    own = os.lstat
+
+    def lstat(path, *args, **named):
+        asked.append(str(path))
+        return own(path, *args, **named)
+
+    monkeypatch.setattr(os, "lstat", lstat)
+    wanted = mounted.Mounted.declare(str(point), device="u@host:/a b", fstype="fuse.sshfs", persist=False)
+    assert await wanted.check_apply(ctx, True)
+    assert asked
+    assert str(point) not in asked
+
+
+async def test_a_device_by_a_regular_expression(ctx, point):
+    """For servers of which the kernel shows only one."""
+    wanted = {"device": "u@one,u@host:/a", "fstype": "fuse.sshfs", "persist": False}
+    assert await mounted.Mounted.declare(str(point), device_name_regex="u@(one|host):/a", **wanted).check_apply(
+        ctx, False
+    )
+    assert not await mounted.Mounted.declare(str(point), **wanted).check_apply(ctx, False)
+    assert "current: u@host:/a b" in ctx.report.changes["umount"]
+
+
+async def test_several_mounts_are_not_undone(ctx, point):
+    """No declaration describes them; one is described with its entry, if that is removed, too."""
+    gone = mounted.Unmounted.declare(str(point), persist=True, config=str(point.parent / "fstab"))
+    assert await gone.inverse(ctx) is None
+    (point.parent / "mountinfo").write_text("\n".join(TABLE.format(point=point).split("\n")[:2]))
+    assert (await gone.inverse(ctx)).arguments["opts"] == ["rw", "noexec"]
+    (point.parent / "fstab").write_text(f"LABEL=x {point} tmpfs size=4m 0 0\n")
+    assert (await gone.inverse(ctx)).arguments == {
+        "name": str(point),
+        "device": "LABEL=x",
+        "fstype": "tmpfs",
+        "opts": ["size=4m"],
+        "persist": True,
+        "config": str(point.parent / "fstab"),
+    }
+
+
+def test_a_mount_and_its_absence_contradict_each_other():
+    """Unless they name different devices."""
+    there = mounted.Mounted.declare("/a", device="x", fstype="ext4")
+    assert mounted.Unmounted.declare("/a").contradicts(there)
+    assert mounted.Unmounted.declare("/a", device="y").contradicts(there) is None
+    assert there.contradicts(mounted.Mounted.declare("/a", device="y", fstype="ext4")) == "device differs"
+
+
+async def test_a_password_reaches_the_program_by_its_environment(ctx, point):
+    """And no other user can read it there."""
+    seen = []
+
+    async def run(*argv, env=None, **_):
+        seen.append((argv, env))
+        return await FakeContext.run(ctx, *argv)
+
+    ctx.commands = {f"mount -t cifs -o user=a //s/x {point}": ""}
+    ctx.run = run
+    await acting.mount(ctx, acting.MountCall("//s/x", "cifs", ("user=a", "password=hidden")), str(point))
+    assert seen == [(("mount", "-t", "cifs", "-o", "user=a", "//s/x", str(point)), {"PASSWD": "hidden"})]
+
+
+async def test_a_swap_file_of_a_user_is_refused(ctx, tmp_path, monkeypatch):
+    """The kernel would write memory into it."""
+    if os.geteuid():
+        pytest.skip("giving files away needs root")
+    (tmp_path / "swap").write_text("")
+    os.chown(tmp_path / "swap", 12345, 12345)
+    with pytest.raises(Permanent, match=r"cannot use swap space .*: it belongs to another user than root"):
+        await swap.Swap.declare(str(tmp_path / "swap"), persist=False).check_apply(ctx, True)
