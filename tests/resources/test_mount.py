@@ -27,7 +27,6 @@ LINES = st.sampled_from(
         "/dev/b\t/b  xfs ro,noatime 1 2",
         "a b c d x y",
         "1 2 3 4 5 6 7",
-        "\r",
     ]
 )
 TABLE = """\
