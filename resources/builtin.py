@@ -32,6 +32,7 @@ MODULES: Mapping[str, str] = {
     "git.latest": "latest",
     "group": "absent present",
     "hostname": "system",
+    "ini": "options_absent options_present sections_absent sections_present",
     "locale": "present system",
     "module": "run wait",
     "mount.fstab": "fstab_absent fstab_present",

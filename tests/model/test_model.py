@@ -42,6 +42,7 @@ ANYTHING = {
     "dataset": "data that file.serialize writes",
     "serializer_opts": "options differ from format to format; file.serialize checks them",
     "deserializer_opts": "options differ from format to format; file.serialize checks them",
+    "sections": "of a mapping, ini.sections_present and sections_absent use only the keys",
     "text": "data that file.accumulated hands to a template",
     "calls": "arguments of any function",
     "runas": "module.run passes it to a function",

@@ -170,6 +170,7 @@ KINDS: list[tuple[str, str, dict[str, Any]]] = [
     ("file.keyvalue", "sub/f", {"key": "here", "value": "2", "uncomment": "#"}),
     ("file.serialize", "sub/f", {"dataset": {"a": 1}, "user": str(USER)}),
     ("file.serialize", "sub/f", {"dataset": {"a": 1}, "user": str(USER), "merge_if_exists": True, **WORDS}),
+    ("ini.options_present", "sub/f", {"sections": {"a": {"b": 1}}}),
     ("file.absent", "sub/f", {}),
     ("file.absent", "sub", {}),
     ("file.symlink", "sub/l", {"target": "f", "user": str(USER)}),
@@ -201,7 +202,9 @@ async def _run(top: Path, kind: str, name: str, arguments: dict[str, Any], adver
     }
     cls = registry.find(kind)
     assert cls is not None
-    resource = cls.declare(os.path.normpath(top / "home" / name) if kind.startswith("file.") else name, **given)
+    resource = cls.declare(
+        os.path.normpath(top / "home" / name) if kind.startswith(("file.", "ini.")) else name, **given
+    )
     paths.forget()
     files._swept.clear()
     async with LocalHost(states=top / "source", var_dir=top / "var", durable=False) as host:

@@ -7,7 +7,7 @@ import re
 import stat
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator
 
@@ -175,13 +175,17 @@ class Edit(Placed):
         instead = hidden(self.show_changes, mode)
         ctx.report.public = is_public(place, mode)
         ctx.report.diff = "" if instead else unified(_bytes(old), _bytes(new), path)
-        changes = {"diff": instead or ctx.report.diff}
+        changes = self.told(old, new, instead) or {"diff": instead or ctx.report.diff}
         if not apply:
             changes = {"new": self.name} if seen is None else self.foreseen(changes)
         foreseen = owner.of_new(NEW_FILE) if seen is None and not apply else ""
         note(ctx, changes, Effect(("change" if seen else "create",), self.name, detail=foreseen), applied=apply)
 
-    def foreseen(self, changes: dict[str, str]) -> dict[str, str]:
+    def told(self, old: str, new: str, instead: str) -> dict[str, Any]:
+        """Return Salt's `changes` for an edit, if they are not a diff; `instead` hides values if it is not empty."""
+        return {}
+
+    def foreseen(self, changes: dict[str, Any]) -> dict[str, Any]:
         """Return Salt's `changes` for noop, given those of the edit."""
         return changes
 
