@@ -39,6 +39,7 @@ MODULES: Mapping[str, str] = {
     "mount.mounted": "mounted unmounted",
     "mount.swap": "swap",
     "pkg": "held installed latest purged removed",
+    "pkgrepo": "absent managed",
     "service": "dead disabled enabled masked running unmasked",
     "ssh_auth": "absent manage present",
     "ssh_known_hosts": "absent present",

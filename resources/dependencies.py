@@ -1,7 +1,8 @@
 """Dependencies between resources, from which automatic edges are made (`traits.Edgeable`).
 
 Dependencies and offers follow from the declaration of a resource alone. Types of uids: `path`, `user`, `group`
-and `pkg` for the things themselves, `unit-file` for the file of a unit, `unit-part` for a drop-in file of a unit.
+and `pkg` for the things themselves, `unit-file` for the file of a unit, `unit-part` for a drop-in file of a unit,
+`repositories` for all places that packages may come from.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 UNIT_FILE, UNIT_PART = "unit-file", "unit-part"
+REPOSITORIES = "repositories"
+"""Type of the uid that all states of repositories of packages offer."""
 UNITS = (
     "/etc/systemd/system",
     "/run/systemd/system",

@@ -113,11 +113,13 @@ class PkgInterface(Interface, name="pkg"):
 
     @replaces("mod_repo")
     @supported(os_family=REPOSITORIES)
-    async def repo_set(self, repo: Repo, *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def repo_set(
+        self, repo: Repo, refresh: bool = False, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Add a repository, or change the one with this id so that it is exactly as described.
 
-        The changes are `id` -> {old, new}, each the repository as a mapping, None if there is none. The lists of
-        packages are not fetched.
+        The changes are `id` -> {old, new}, each the repository as a mapping, None if there is none. `refresh`: fetch
+        the lists of packages of this repository before it is configured; if that fails, nothing is changed.
         """
         return ChangeSet()
 
@@ -126,6 +128,11 @@ class PkgInterface(Interface, name="pkg"):
     async def repo_remove(self, id: str, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Remove a repository; an unknown id changes nothing."""
         return ChangeSet()
+
+    @supported(os_family=REPOSITORIES)
+    def repo_files(self) -> tuple[str, ...]:
+        """Return the files and directories that have the repositories and their keys, to be watched."""
+        return ()
 
     @supported(os_family=COMMON)
     async def owner(self, paths: Sequence[str]) -> dict[str, str | None]:

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, field_validator
 from holdfast.resources import paths
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Uid
-from holdfast.resources.dependencies import Dependency
+from holdfast.resources.dependencies import REPOSITORIES, Dependency
 from holdfast.resources.effects import EffectVerb
 from holdfast.resources.errors import refused_call
 from holdfast.resources.fields import Text, field
@@ -21,6 +21,8 @@ from holdfast.resources.kinds._versions import choose, exact, satisfied
 from holdfast.resources.needs import Need, needed
 from holdfast.resources.paths.handle import acl_of
 from holdfast.resources.traits import Edgeable, Groupable, Member
+
+FROM_REPOSITORIES = Dependency(REPOSITORIES, "", vital=False, every=True)
 
 
 class Installing(Edgeable, Groupable, Packages):
@@ -47,6 +49,10 @@ class Installing(Edgeable, Groupable, Packages):
     def offers(self) -> tuple[Uid, ...]:
         """Return the packages, without their architecture."""
         return tuple([("pkg", name.partition(":")[0]) for name in self.wanted])
+
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the repositories: all that are declared earlier are configured first."""
+        return (FROM_REPOSITORIES,)
 
     def needs(self) -> tuple[Need, ...]:
         """Add the installation, and what `hold` needs."""
@@ -151,8 +157,9 @@ class Installed(Installing, kind="pkg.installed"):
         return super().needs() + search
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the package files on this host."""
-        return tuple([Dependency("path", source) for source in (self.sources or {}).values() if source.startswith("/")])
+        """Return also the package files on this host."""
+        files = [Dependency("path", source) for source in (self.sources or {}).values() if source.startswith("/")]
+        return (*super().dependencies(), *files)
 
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
         """Return the packages that are missing or have another version."""

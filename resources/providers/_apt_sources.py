@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast.resources.apt_lines import fields_of_line, line_of
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.results import Repo
 from holdfast.resources.providers._config_files import list_config, read_config
@@ -20,18 +21,10 @@ from holdfast.resources.providers._dpkg import ETC
 MAIN = "sources.list"
 PARTS = "sources.list.d"
 ENDINGS = (".list", ".sources")
-LINE = re.compile(
-    r"(#+\s*)?(deb|deb-src)\s+(?:\[([^\]]*)\]\s+)?([^\s\[]+:[^\s\[]*)\s+(\S+)((?:\s+[^#\s]\S*)*)\s*(?:#.*)?"
-)
-"""An entry of a one-line file; one that is commented out is not enabled."""
 FIELD = re.compile(r"([!-9;-~]+?):[ \t]*(.*)")
-OPTIONS = {"arch": "Architectures", "lang": "Languages", "target": "Targets"}
-"""Options of a one-line entry that have another name as a field."""
 LISTS = {"types": "Types", "suites": "Suites", "components": "Components", "architectures": "Architectures"}
 """Keys of `Repo.extra` that are lists -> fields."""
 OWN_FIELDS = frozenset({"Enabled", "Trusted", "URIs", "Signed-By", *LISTS.values()})
-SPELLED = ("Enabled", "Types", "URIs", "Suites", "Components")
-"""Fields that are not options of a one-line entry."""
 YES = frozenset({"yes", "true", "with", "on", "enable", "1"})
 """The values that apt reads as yes."""
 ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -70,6 +63,14 @@ class SourceFile:
         """Return the content of the file with another text in place of one entry; everything else stays as it is."""
         return "".join((*self.lines[: entry.first], text, *self.lines[entry.end :]))
 
+    def appended(self, text: str) -> str:
+        """Return the content of the file with another entry at its end."""
+        before = "".join(self.lines)
+        if before and not before.endswith("\n"):
+            before += "\n"
+        between = "\n" if before.strip() and self.is_deb822 else ""
+        return f"{before}{between}{text}"
+
 
 Sources = Mapping[str, tuple[SourceFile, Entry]]
 """Id -> the file and the entry."""
@@ -95,14 +96,8 @@ def parse_file(path: Path, text: str) -> SourceFile:
 
 def _lines(lines: Iterable[str]) -> Iterator[Entry]:
     for number, line in enumerate(lines):
-        if match := LINE.fullmatch(line.strip()):
-            comment, kind, options, uri, suite, components = match.groups()
-            fields = {"Enabled": "no"} if comment else {}
-            fields |= {"Types": kind, "URIs": uri, "Suites": suite, "Components": components.strip()}
-            for option in (options or "").split():
-                name, _, value = option.partition("=")
-                fields[OPTIONS.get(name, name.title())] = value.replace(",", " ")
-            yield Entry({name: value for name, value in fields.items() if value}, number, number + 1)
+        if fields := fields_of_line(line):
+            yield Entry(fields, number, number + 1)
 
 
 def _stanzas(lines: tuple[str, ...]) -> Iterator[Entry]:
@@ -180,14 +175,10 @@ def _continued(value: str) -> str:
 
 def one_line(repo: Repo, fields: Mapping[str, str]) -> str:
     """Return the line of an entry. Raises `Permanent` if one line cannot hold the entry."""
-    named = {field: option for option, field in OPTIONS.items()}
-    options = {named.get(name, name.lower()): ",".join(fields[name].split()) for name in fields if name not in SPELLED}
     several = [name for name in ("Types", "URIs", "Suites") if len(fields[name].split()) != 1]
     if several or any(re.search(r"[\[\]#\n]", value) for value in fields.values()):
         raise Permanent(
             f"cannot set repository {repo.id}: one line of its file cannot hold "
             + (f"several {' and '.join(several)}" if several else "a key, or a value with brackets")
         )
-    shown = f"[{' '.join(f'{name}={value}' for name, value in options.items())}]" if options else ""
-    words = (fields["Types"], shown, fields["URIs"], fields["Suites"], *fields.get("Components", "").split())
-    return f"{'# ' if fields.get('Enabled') == 'no' else ''}{' '.join(filter(None, words))}\n"
+    return f"{line_of(fields)}\n"

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.results import Repo
+from holdfast.resources.openpgp import NoKey, armored, binary, public_keys
 from holdfast.resources.providers._config_files import list_config, read_config, remove_config, write_config
 
 SECTION = re.compile(r"^\[([^\]\n]+)\][^\n]*\n(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
@@ -21,7 +22,30 @@ ID = re.compile(r"[\w.:-]*\w[\w.:-]*")
 TRUE = ("1", "true", "yes", "on")
 OWN = ("baseurl", "enabled", "gpgcheck", "priority")
 """Fields that are members of `Repo`; all others are in its `extra`."""
+KEYS = Path("/etc/pki/rpm-gpg")
+"""Directory of the keys of repositories."""
 RepoChanges = dict[str, dict[str, Any]]
+
+
+class Key(NamedTuple):
+    """The key of a repository."""
+
+    path: Path
+    text: str
+    """In ASCII armor: rpm imports no other keys."""
+    file: Path
+    """Where the file is: at `path`, except in tests."""
+
+
+def key_of(name: str, key: object, root: Path) -> Key:
+    """Return the key of a repository. Raises `Permanent` if it is not a public key. `root` is the directory of keys."""
+    try:
+        found = binary(str(key).encode())
+        public_keys(found)
+    except NoKey as error:
+        raise Permanent(f"cannot set repository {name}: its key cannot be used: {error}") from None
+    file = f"RPM-GPG-KEY-{name}"
+    return Key(KEYS / file, armored(found), root / file)
 
 
 def known_repos(directory: Path) -> dict[str, Repo]:
@@ -29,29 +53,51 @@ def known_repos(directory: Path) -> dict[str, Repo]:
     return {name: repo for name, (repo, _) in _read(directory).items()}
 
 
-def set_repo(directory: Path, repo: Repo, *, test: bool) -> RepoChanges:
-    """Add a repository or change it; return what differs.
+def set_repo(directory: Path, repo: Repo, key: Key | None = None, *, test: bool) -> RepoChanges:
+    """Add a repository or change it, with its key; return what differs.
 
     Raises `Permanent` for values that the file could not hold, and for a file that other users could have written.
     """
-    section = _section(repo)
+    section = section_of(repo, None if key is None else key.path)
     old, file = _read(directory).get(repo.id) or (None, directory / f"{repo.id}.repo")
     new = _repo(*SECTION.findall(section)[0])
-    if old == new:
-        return {}
-    if not test:
-        _replace(file, repo.id, section)
-    return {repo.id: {"old": old and old.model_dump(), "new": new.model_dump()}}
+    changes: RepoChanges = {}
+    if key is not None and (present := read_config(key.file)) != key.text:
+        changes[str(key.path)] = {"old": None if present is None else "another key", "new": "key"}
+        if not test:
+            write_config(key.file, key.text)
+    if old != new:
+        changes = {repo.id: {"old": old and old.model_dump(), "new": new.model_dump()}, **changes}
+        if not test:
+            _replace(file, repo.id, section)
+    return changes
 
 
-def remove_repo(directory: Path, name: str, *, test: bool) -> RepoChanges:
-    """Remove a repository, and its file if nothing else is in it; return what was removed."""
+def section_of(repo: Repo, key: Path | None) -> str:
+    """Return the section of a repository that trusts the key in a file. Raises `Permanent`."""
+    return _section(
+        repo if key is None else repo.model_copy(update={"extra": {"gpgkey": f"file://{key}", **repo.extra}})
+    )
+
+
+def remove_repo(directory: Path, name: str, keys: Path, *, test: bool) -> RepoChanges:
+    """Remove a repository, its file if nothing else is in it, and the key that `set_repo` has written for it.
+
+    Return what was removed. `keys` is the directory of keys.
+    """
     old, file = _read(directory).get(name, (None, directory))
     if old is None:
         return {}
+    changes: RepoChanges = {name: {"old": old.model_dump(), "new": None}}
+    key = f"RPM-GPG-KEY-{name}"
+    has_key = old.extra.get("gpgkey") == f"file://{KEYS / key}" and read_config(keys / key) is not None
+    if has_key:
+        changes[str(KEYS / key)] = {"old": "key", "new": None}
     if not test:
         _replace(file, name, "")
-    return {name: {"old": old.model_dump(), "new": None}}
+        if has_key:
+            remove_config(keys / key)
+    return changes
 
 
 def _read(directory: Path) -> dict[str, tuple[Repo, Path]]:

@@ -14,12 +14,14 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from holdfast.resources.context import Completed
-from holdfast.resources.errors import Permanent
+from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.interfaces.base import Options
 from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.interfaces.results import ChangeSet, PkgSpec, Repo
 from holdfast.resources.package_locks import PACKAGES
+from holdfast.resources.providers._apt_keys import KEYRINGS
+from holdfast.resources.providers._candidates import candidate, directory_of
 from holdfast.resources.providers._complaints import KILLED, complaint, messages
 from holdfast.resources.providers._dpkg import ETC, LISTS, planned, policies
 from holdfast.resources.providers._pkg_database import Changes
@@ -152,22 +154,58 @@ class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
 
         return dict(await self.host.blocking(_apt_repos.known_repos, self._etc))
 
-    async def repo_set(self, repo: Repo, *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def repo_set(
+        self, repo: Repo, refresh: bool = False, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
         """Change the entry of the repository, or write a new file in sources.list.d.
 
-        Extra as in `repos`; `suites` is required. Options: `key` is the key of the repository in ASCII armor, which is
-        stored in /etc/apt/keyrings; `one_line` writes a new file in the older format.
+        Extra as in `repos`; `suites` is required; a new entry is added to `file`. Options: `key` is the key of the
+        repository in ASCII armor, which is stored in /etc/apt/keyrings, or at `signed_by`; `one_line` writes a new file
+        in the older format; `clean_file` removes all other entries of the file.
         """
         from holdfast.resources.providers import _apt_repos  # noqa: PLC0415 - few hosts use it
 
-        change = partial(_apt_repos.set_repo, self._etc, repo, options or {}, test=test)
-        return ChangeSet(changes=await self.host.blocking(change))
+        tried_in = self.host.system_path(directory_of(repo.id))
+        change = partial(_apt_repos.set_repo, self.host.system_path, repo, options or {}, tried_in)
+        edit = await self.host.blocking(change)
+        if edit.changes and not test:
+            async with self._editing:
+                if refresh and repo.enabled:
+                    await self._try(repo.id, edit.candidate)
+                edit = await self.host.blocking(change)  # another state may have changed the file meanwhile
+                await self.host.blocking(_apt_repos.write_edit, self.host.system_path, edit)
+        return ChangeSet(changes=edit.changes)
+
+    async def _try(self, name: str, files: Mapping[str, str]) -> None:
+        """Fetch the lists of a repository before it is configured. Raises `Temporary` if that fails.
+
+        apt names lists by the URL, so it finds them when the repository is configured. The lists of others stay.
+        """
+        async with candidate(self.host, name, files) as directory:
+            only = (
+                f"--option=Dir::Etc::sourcelist={directory / next(iter(files))}",
+                "--option=Dir::Etc::sourceparts=-",
+            )
+            done = await self._run(*APT_GET, *LOCK, *only, "--option=APT::Get::List-Cleanup=0", "update")
+        if done.retcode or "failed" in _repositories(done.stdout).values():
+            raise Temporary(f"cannot set repository {name}: cannot fetch its lists of packages: {messages(done)}")
 
     async def repo_remove(self, id: str, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Remove the entry, and its key if no other repository uses it."""
+        """Remove the entry, and its key if no other repository uses it.
+
+        Option: `key` removes the file in `signed_by` even if the agent has not chosen its name.
+        """
         from holdfast.resources.providers import _apt_repos  # noqa: PLC0415 - few hosts use it
 
-        return ChangeSet(changes=await self.host.blocking(partial(_apt_repos.remove_repo, self._etc, id, test=test)))
+        async with self._editing:
+            edit = await self.host.blocking(_apt_repos.remove_repo, self.host.system_path, id, options or {})
+            if not test:
+                await self.host.blocking(_apt_repos.write_edit, self.host.system_path, edit)
+        return ChangeSet(changes=edit.changes)
+
+    def repo_files(self) -> tuple[str, ...]:
+        """Return sources.list, sources.list.d, and the directory of keys."""
+        return tuple(str(self.host.system_path(path)) for path in (*self.sources, ETC / KEYRINGS))
 
     # -- failures ------------------------------------------------------------------------------------------------
 

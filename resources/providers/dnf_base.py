@@ -89,16 +89,23 @@ class DnfProvider(RpmProvider, abstract=True):
         text = await self._query_lists("%{name} %{location}", *names, to=to, only=("--latest-limit=1",))
         return {name: str(self.downloads / Path(file).name) for name, file in map(str.split, text.splitlines())}
 
-    async def repo_set(self, repo: Repo, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Change the section of the repository, or write a new file; extra as in `repos`. There are no options.
+    def _trial(self, directory: str, name: str, *, import_key: bool) -> tuple[str, ...]:
+        must = f"--setopt={name}.skip_if_unavailable=0"
+        return (self.command, "--assumeyes", f"--setopt=reposdir={directory}", must, "makecache", "--refresh")
 
+    async def repo_set(
+        self, repo: Repo, refresh: bool = False, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
+        """Change the section of the repository, or write a new file; extra as in `repos`.
+
+        Option: `key` is the key of the repository in ASCII armor, which is stored in /etc/pki/rpm-gpg.
         Raises `Permanent` if a key in a file of this host is not in ASCII armor: rpm imports no other ones.
         """
         for key in str(repo.extra.get("gpgkey") or "").replace(",", " ").split():
             path = key.removeprefix("file://")
             if path.startswith("/") and await self.host.blocking(self._is_binary, path):
                 raise Permanent(f"cannot set repository {repo.id}: its key {path} is not in ASCII armor, as rpm needs")
-        return await super().repo_set(repo, test=test, options=options)
+        return await super().repo_set(repo, refresh, test=test, options=options)
 
     # -- helpers -------------------------------------------------------------------------------------------------
 

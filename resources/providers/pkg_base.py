@@ -95,6 +95,8 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
         """Unix time of the agent's last refresh: one that finds nothing new may leave no trace on disk."""
         self._transacting = asyncio.Lock()
         """One transaction at a time, so that each reports its own changes."""
+        self._editing = asyncio.Lock()
+        """One change of the files of repositories at a time."""
 
     # -- the core ------------------------------------------------------------------------------------------------
 

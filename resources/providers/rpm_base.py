@@ -8,15 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from holdfast.resources.errors import Permanent
+from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.interfaces.base import Options
 from holdfast.resources.interfaces.results import ChangeSet, FileDeviation, PkgInfo, Repo
 from holdfast.resources.package_locks import described
 from holdfast.resources.paths import at, exists, read
 from holdfast.resources.providers import _rpm
+from holdfast.resources.providers._candidates import candidate, directory_of
 from holdfast.resources.providers._deviations import deviations
 from holdfast.resources.providers._pkg_database import PackageDatabase, by_name
-from holdfast.resources.providers._rpm_repos import known_repos, remove_repo, set_repo
+from holdfast.resources.providers._rpm_repos import KEYS, Key, key_of, known_repos, remove_repo, section_of, set_repo
 from holdfast.resources.providers.pkg_base import HoldingProvider, Transaction, UnneededProvider
 
 ADMIN = Path("/var/lib/rpm")
@@ -40,6 +41,10 @@ class RpmProvider(HoldingProvider, UnneededProvider, abstract=True):
 
     repositories: ClassVar[Path]
     """Directory of the `.repo` files."""
+
+    @abstractmethod
+    def _trial(self, directory: str, name: str, *, import_key: bool) -> tuple[str, ...]:
+        """Return the command that fetches the lists of the repository in a directory of `.repo` files."""
 
     @abstractmethod
     async def _make(self, transaction: Transaction) -> None:
@@ -117,17 +122,48 @@ class RpmProvider(HoldingProvider, UnneededProvider, abstract=True):
         """Read the `.repo` files; extra: all other fields of the section, such as `name`, `gpgkey`, `mirrorlist`."""
         return dict(await self.host.blocking(known_repos, self.host.system_path(self.repositories)))
 
-    async def repo_set(self, repo: Repo, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Change the section of the repository, or write a new file; extra as in `repos`. There are no options."""
-        if options:
-            raise Permanent(f"cannot set repository {repo.id}: unknown options: {', '.join(sorted(options))}")
-        change = partial(set_repo, self.host.system_path(self.repositories), repo, test=test)
-        return ChangeSet(changes=await self.host.blocking(change))
+    async def repo_set(
+        self, repo: Repo, refresh: bool = False, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
+        """Change the section of the repository, or write a new file; extra as in `repos`.
+
+        Options: `key` is the key of the repository in ASCII armor, which is stored in /etc/pki/rpm-gpg; with
+        `import_key`, zypper trusts the key that the repository names.
+        """
+        if unknown := (options or {}).keys() - {"key", "import_key"}:
+            raise Permanent(f"cannot set repository {repo.id}: unknown options: {', '.join(sorted(unknown))}")
+        given = (options or {}).get("key")
+        key = None if given is None else key_of(repo.id, given, self.host.system_path(KEYS))
+        change = partial(set_repo, self.host.system_path(self.repositories), repo, key)
+        changes = await self.host.blocking(partial(change, test=True))
+        if changes and not test:
+            async with self._editing:
+                if refresh and repo.enabled:
+                    await self._try(repo, key, import_key=bool((options or {}).get("import_key")))
+                changes = await self.host.blocking(partial(change, test=False))
+        return ChangeSet(changes=changes)
+
+    async def _try(self, repo: Repo, key: Key | None, *, import_key: bool) -> None:
+        """Fetch the lists of a repository before it is configured. Raises `Temporary` if that fails."""
+        name = f"{repo.id.replace(':', '-')}.repo"
+        tried = None if key is None else self.host.system_path(directory_of(repo.id)) / "key.asc"
+        files = {name: section_of(repo, tried)} | ({} if key is None else {"key.asc": key.text})
+        async with candidate(self.host, repo.id, files) as directory:
+            done = await self._run(*self._trial(str(directory), repo.id, import_key=import_key))
+        if done.retcode:
+            raise Temporary(
+                f"cannot set repository {repo.id}: cannot fetch its lists of packages: {self._reason(done)}"
+            )
 
     async def repo_remove(self, id: str, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Remove the section, and its file if nothing else is in it."""
-        change = partial(remove_repo, self.host.system_path(self.repositories), id, test=test)
-        return ChangeSet(changes=await self.host.blocking(change))
+        """Remove the section, its file if nothing else is in it, and the key that `repo_set` has written."""
+        places = (self.host.system_path(self.repositories), id, self.host.system_path(KEYS))
+        async with self._editing:
+            return ChangeSet(changes=await self.host.blocking(partial(remove_repo, *places, test=test)))
+
+    def repo_files(self) -> tuple[str, ...]:
+        """Return the directories of the `.repo` files and of keys."""
+        return tuple(str(self.host.system_path(path)) for path in (self.repositories, KEYS))
 
     # -- helpers -------------------------------------------------------------------------------------------------
 

@@ -63,6 +63,10 @@ class Zypper(RpmProvider):
         result = _zypper.repositories(done.stdout, await self._repositories())
         return Fetched(result, self._reason(done) if done.retcode or "failed" in result.values() else "")
 
+    def _trial(self, directory: str, name: str, *, import_key: bool) -> tuple[str, ...]:
+        trust = ("--gpg-auto-import-keys",) if import_key else ()
+        return (*ZYPPER, "--reposd-dir", directory, *trust, "refresh", name)
+
     # -- what zypper has besides ---------------------------------------------------------------------------------
 
     async def _held(self) -> frozenset[str]:

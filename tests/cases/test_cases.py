@@ -12,7 +12,7 @@ from holdfast.resources.testing import run_case
 
 HERE = Path(__file__).parent
 CASES = sorted(HERE.glob("*/*.yaml"))
-WITH_INTERFACE = ("group", "pkg", "service", "systemd_unit", "user")
+WITH_INTERFACE = ("group", "pkg", "pkgrepo", "service", "systemd_unit", "user")
 """Families of kinds that use an interface."""
 
 
@@ -26,7 +26,7 @@ def test_case(case, tmp_path):
 
 
 def test_every_kind_has_a_case():
-    """Kinds that use an interface need one in memory: their tests are tests/interfaces/test_kinds.py."""
+    """Kinds that use an interface need one in memory: tests/interfaces/test_kinds.py, resources/test_pkgrepo.py."""
     kinds = {kind for kind in KIND_MODULES if kind.partition(".")[0] not in WITH_INTERFACE}
 
     assert kinds - {path.parent.name for path in CASES} == set()

@@ -93,6 +93,7 @@ EXCEPTIONS = {
     "resources/providers/pkg_base.py:_times": DATABASE,
     "resources/providers/_config_files.py:write_config": "of a place",
     "resources/providers/_config_files.py:remove_config": "of a place",
+    "resources/providers/_candidates.py:_remove": "of a place",
     "resources/providers/language_base.py:_demand_trusted": "only lists paths, which resources/paths then checks",
     "resources/providers/apk.py:_text": DATABASE,
     "resources/providers/apk.py:_missing": "only asks whether a path of apk's database is there",

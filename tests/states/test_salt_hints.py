@@ -91,7 +91,11 @@ def test_the_hint_of_an_unknown_function_is_that_of_the_same_meaning(problems, k
         ("require: [{files: x}]", "requisite-missing", "there is no state 'files': did you mean file?"),
         ("watch_in: [{services: nginx}]", "requisite-missing", "there is no state 'services': did you mean service?"),
         ("require: [{xyzzy: x}]", "requisite-missing", "there is no state 'xyzzy': available: "),
-        ("require: [{pkgrepo: x}]", "requisite-missing", "Holdfast does not have Salt's state 'pkgrepo': use cmd.run"),
+        (
+            "require: [{mysql_user: x}]",
+            "requisite-missing",
+            "Holdfast does not have Salt's state 'mysql_user': use cmd.run",
+        ),
         ("require: [{lamp.lit: x}]", "requisite-shape", "write '- lamp: x'"),
         ("require: [{file: x}]", "requisite-missing", "'x' is of the type lamp"),
     ],
@@ -116,7 +120,7 @@ def test_an_extension_of_an_unknown_type(problems):
 @pytest.mark.parametrize(
     "kind",
     [
-        "pkgrepo.managed",
+        "pkgbuild.built",
         "zfs.filesystem_present",
         "lvm.pv_present",
         "mysql_user.present",
@@ -124,7 +128,7 @@ def test_an_extension_of_an_unknown_type(problems):
     ],
 )
 def test_a_state_that_only_salt_has(problems, kind):
-    """The message says so; `pkg` is no replacement for `pkgrepo`."""
+    """The message says so; `pkg` is no replacement for `pkgbuild`."""
     (problem,) = problems(f"x:\n  {kind}: []\n")
 
     assert (problem.code, problem.location.line) == ("unknown-state", 2)

@@ -1,0 +1,191 @@
+"""The key of a repository: where a state takes it from, and what is checked before it is used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any, Self
+from urllib.parse import quote, urlsplit
+
+from pydantic import BaseModel, BeforeValidator, model_validator
+
+from holdfast.resources.accepts import VALUE, accepts
+from holdfast.resources.context import Context
+from holdfast.resources.downloads import Digest, DownloadBounds
+from holdfast.resources.errors import Permanent
+from holdfast.resources.fields import Line, Text, parse_list, shaped
+from holdfast.resources.kinds._source_hash import declared_digest
+from holdfast.resources.kinds.file import content
+from holdfast.resources.numbers import Written
+from holdfast.resources.openpgp import LIMIT, NAMED, NoKey, armored, binary, public_keys
+from holdfast.resources.traits import FromSources, UsedSource
+
+UNPROTECTED = ("http://", "hkp://")
+"""Beginnings of URLs whose answers anybody on the way could replace."""
+BOUNDS = DownloadBounds(size=LIMIT, total=120.0)
+"""Limits of the download of a key."""
+SHORT = 8
+"""Digits of a short id: a key with the same one is made within seconds."""
+LAUNCHPAD = "https://launchpad.net/api/1.0/~{owner}/+archive/{name}"
+KEYSERVER = "keyserver.ubuntu.com"
+"""Server with the keys of Launchpad."""
+
+
+@accepts(VALUE, int)
+def parse_keyid(value: object) -> object:
+    """Return the id of a key as text: for a number, which YAML makes of `0x5a16e7281be7a449`, hexadecimal digits."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        text = value.written if isinstance(value, Written) else str(value)
+        return text if NAMED.fullmatch(text) else f"{int(value):016X}"
+    return value.replace(" ", "") if isinstance(value, str) else value
+
+
+KeyId = Annotated[
+    str,
+    shaped(NAMED.pattern, "the id of a key: that has 8, 16 or 40 hexadecimal digits"),
+    BeforeValidator(parse_keyid),
+]
+"""The end of the fingerprint of a key, or all of it."""
+KeyIds = Annotated[tuple[KeyId, ...], BeforeValidator(parse_list)]
+"""Ids of keys; one stands for a list with one item."""
+
+
+class Keyed(FromSources, BaseModel):
+    """Arguments for the key of a repository; for kinds to inherit."""
+
+    key_url: Line | None = None
+    """URL of the key: salt://, file://, an absolute path, http(s)://."""
+    key_hash: Text | None = None
+    """Hash of the file behind `key_url`, as the argument `source_hash` of `file.managed`."""
+    keyid: KeyIds = ()
+    """Id or fingerprint of the key, or several, to be fetched from `keyserver`."""
+    keyserver: Annotated[Line, shaped(r"((https?|hkps?)://)?[A-Za-z0-9][\w.:-]*/?", "the name of a server")] | None = (
+        None
+    )
+    """Server of keys. A name without hkp:// is asked by https."""
+    key_text: Text | None = None
+    """The key itself, in ASCII armor."""
+    allow_insecure_key: bool = True
+    """Accept a key that was fetched without protection (http://, hkp://) and that no hash or fingerprint confirms."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        ways = [name for name in ("key_url", "key_text", "keyid") if getattr(self, name)]
+        if len(ways) > 1:
+            raise ValueError(f"{' and '.join(ways)} exclude each other: give only one of them")
+        if self.key_hash and not self.key_url:
+            raise ValueError("key_hash is the hash of the file behind key_url: give that, too")
+        if self.keyserver and not self.keyid and not getattr(self, "ppa", None):
+            raise ValueError("keyserver needs keyid, the key to fetch from there")
+        if not self.allow_insecure_key and (why := self._unproven()):
+            raise ValueError(why)
+        return self
+
+    def _unproven(self) -> str:
+        """Return why the key could be that of an attacker on the network; empty if it could not."""
+        if self.key_url and self.key_url.startswith(UNPROTECTED) and not self.key_hash:
+            return f"{self.key_url} is not protected: use https://, or give key_hash"
+        server = (self.keyserver or "").startswith(UNPROTECTED)
+        if server and any(len(keyid.removeprefix("0x")) <= SHORT for keyid in self.keyid):
+            return f"{self.keyserver} is not protected, and a short keyid proves nothing: give the fingerprint"
+        return ""
+
+    @property
+    def has_key(self) -> bool:
+        """Whether the state gives a key."""
+        return bool(self.key_url or self.key_text or (self.keyid and self.keyserver) or getattr(self, "ppa", None))
+
+    def used_sources(self) -> list[UsedSource]:
+        """Return the file of the key, and a file of hashes."""
+        return [UsedSource(url) for url in (self.key_url, self.key_hash) if url and url.startswith(content.SCHEMES)]
+
+    async def fetch_key(self, ctx: Context) -> str:
+        """Return the key in ASCII armor, from where it was fetched before, if it is not on this host.
+
+        Raises `Permanent` or `Temporary` if it cannot be read, or is not the right one.
+        """
+        if self.key_text:
+            return _checked("key_text", self.key_text.encode(), ())
+        remote = not self.key_url or self.key_url.startswith(content.REMOTE)
+        if remote and (kept := await self._kept(ctx)):
+            return kept
+        if self.key_url:
+            digest = await declared_digest(ctx, self.key_hash, self.key_url) if self.key_hash else None
+            return _checked(self.key_url, await _content(ctx, self.key_url, digest), ())
+        return "".join([await self._from_server(ctx, keyid) for keyid in await self._ids(ctx)])
+
+    async def _ids(self, ctx: Context) -> Iterable[str]:
+        """Return the ids of the keys to fetch: those of the state, or the one that Launchpad names for a PPA."""
+        if self.keyid:
+            return self.keyid
+        owner, _, name = str(getattr(self, "ppa", "")).partition("/")
+        url = LAUNCHPAD.format(owner=quote(owner), name=quote(name))
+        try:
+            known = json.loads(await _content(ctx, url))["signing_key_fingerprint"]
+        except (ValueError, KeyError, TypeError):
+            known = None
+        if not isinstance(known, str) or not NAMED.fullmatch(known):
+            raise Permanent(f"cannot use the PPA {owner}/{name}: {url} names no key")
+        return (known,)
+
+    async def _from_server(self, ctx: Context, keyid: str) -> str:
+        digits = keyid.lower().removeprefix("0x")
+        url = f"{_lookup(self.keyserver or KEYSERVER)}/pks/lookup?op=get&options=mr&exact=on&search=0x{digits}"
+        return _checked(url, await _content(ctx, url), (keyid,))
+
+    async def keep_key(self, ctx: Context, key: str) -> None:
+        """Keep a fetched key, so that repairs need no network."""
+        if self.key_text or (self.key_url and not self.key_url.startswith(content.REMOTE)):
+            return
+        if self._unproven():
+            ctx.log.warning("the key of the repository was fetched without protection", why=self._unproven())
+        await ctx.write_file(self._place(ctx), key.encode(), mode=0o600, touches=False)
+
+    async def _kept(self, ctx: Context) -> str:
+        try:
+            return await ctx.read_text(self._place(ctx))
+        except OSError:
+            return ""
+
+    def _place(self, ctx: Context) -> str:
+        """Return where a fetched key is kept; another URL, hash or id is another key."""
+        said: Any = [self.key_url, self.key_hash, self.keyid, self.keyserver, getattr(self, "ppa", None)]
+        return str(ctx.var_dir / f"key-{hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]}.asc")
+
+
+async def _content(ctx: Context, url: str, digest: Digest | None = None) -> bytes:
+    """Return the content of a URL, of bounded size. Raises `Permanent` or `Temporary`."""
+    fetched = await ctx.download(url, digest=digest, bounds=BOUNDS, trusted=True, keep=False)
+    data: bytes = await ctx.blocking(fetched.read, LIMIT)
+    return data
+
+
+def _lookup(server: str) -> str:
+    """Return the URL of a server of keys: hkp is http with a port of its own."""
+    scheme, found, rest = server.rstrip("/").partition("://")
+    if not found:
+        return f"https://{scheme}"
+    if scheme == "hkp":
+        return f"http://{rest}" if urlsplit(server).port else f"http://{rest}:11371"
+    return f"https://{rest}" if scheme == "hkps" else f"{scheme}://{rest}"
+
+
+def _checked(where: str, data: bytes, ids: Iterable[str]) -> str:
+    """Return a key in ASCII armor. Raises `Permanent` if data are no public key, or none with these ids."""
+    try:
+        found = binary(_without_page(data))
+        keys = public_keys(found)
+    except NoKey as error:
+        raise Permanent(f"cannot use the key {where}: {error}") from None
+    for keyid in ids:
+        if not any(key.is_named(keyid) for key in keys):
+            raise Permanent(f"cannot use the key {where}: it is {keys[0].fingerprint}, not {keyid}")
+    return armored(found)
+
+
+def _without_page(data: bytes) -> bytes:
+    """Return the armored key in a page of HTML, as some servers of keys send it; other data are returned unchanged."""
+    found = re.search(rb"-----BEGIN PGP PUBLIC KEY BLOCK-----.*-----END PGP PUBLIC KEY BLOCK-----", data, re.DOTALL)
+    return found[0] if found else data

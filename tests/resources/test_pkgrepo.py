@@ -1,0 +1,401 @@
+"""Decisions of `pkgrepo.*`: which entry of the host a state means, what becomes of it, and which keys are used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from holdfast.resources import registry
+from holdfast.resources.apt_lines import fields_of_line, line_of
+from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.interfaces.results import ChangeSet, Repo
+from holdfast.resources.openpgp import binary
+from holdfast.resources.providers._apt_repos import Edit, known_repos, remove_repo, set_repo, write_edit
+from holdfast.resources.providers._rpm_repos import known_repos as known_sections
+from holdfast.resources.providers._rpm_repos import remove_repo as remove_section
+from holdfast.resources.providers._rpm_repos import set_repo as set_section
+from holdfast.resources.testing import FakeContext
+from public_key import FINGERPRINT, KEY
+
+LINE = "deb https://x.example.org/apt stable main"
+LIST = "/etc/apt/sources.list.d/x.example.org-apt.list"
+PATH = "/etc/apt/keyrings/x.example.org-apt.asc"
+
+
+class Apt:
+    """The functions of `pkg` for repositories, with the files of apt's provider below a directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.refreshed: list[str] = []
+        self.fails = ""
+
+    def place(self, path: Path) -> Path:
+        """Return where a file is."""
+        return self.root / str(path).lstrip("/")
+
+    async def repos(self) -> dict[str, Repo]:
+        """Return the configured repositories."""
+        return known_repos(self.place(Path("/etc/apt")))
+
+    async def repo_set(self, repo: Repo, refresh: bool = False, *, test: bool = False, options: Any = None) -> Any:
+        """Change a repository; refuse with the text of `fails` before anything is written."""
+        edit = set_repo(self.place, repo, options or {}, Path("/tried"))
+        return self._done(edit, repo.id if refresh else "", test=test)
+
+    async def repo_remove(self, name: str, *, test: bool = False, options: Any = None) -> ChangeSet:
+        """Remove a repository."""
+        return self._done(remove_repo(self.place, name, options or {}), "", test=test)
+
+    def repo_files(self) -> tuple[str, ...]:
+        """Return the files to watch."""
+        return ("/etc/apt/sources.list.d",)
+
+    def _done(self, edit: Edit, refreshed: str, *, test: bool) -> ChangeSet:
+        if edit.changes and not test:
+            if self.fails:
+                raise Permanent(self.fails)
+            self.refreshed += [refreshed] if refreshed else []
+            write_edit(self.place, edit)
+        return ChangeSet(changes=edit.changes)
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file."""
+        file = self.place(Path(path))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def read(self, path: str) -> str | None:
+        """Return the content of a file; None if there is none."""
+        file = self.place(Path(path))
+        return file.read_text() if file.exists() else None
+
+
+class Rpm(Apt):
+    """The same functions, with the files of the providers of dnf and zypper."""
+
+    async def repos(self) -> dict[str, Repo]:
+        """Return the configured repositories."""
+        return known_sections(self.root)
+
+    async def repo_set(self, repo: Repo, refresh: bool = False, *, test: bool = False, options: Any = None) -> Any:
+        """Change a section."""
+        return ChangeSet(changes=set_section(self.root, repo, test=test))
+
+    async def repo_remove(self, name: str, *, test: bool = False, options: Any = None) -> ChangeSet:
+        """Remove a section."""
+        return ChangeSet(changes=remove_section(self.root, name, self.root, test=test))
+
+
+@pytest.fixture
+def apt(tmp_path: Path) -> Apt:
+    """Return a host of apt without repositories."""
+    return Apt(tmp_path / "root")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., Any]:
+    """Return a function that runs a state, and returns its context with `right`."""
+
+    async def runner(
+        pkg: Apt, kind: str, name: str, *, apply: bool = True, family: str = "Debian", **given: Any
+    ) -> Any:
+        cls = registry.find(kind)
+        assert cls is not None
+        var_dir = tmp_path / "var"
+        var_dir.mkdir(exist_ok=True)
+        facts = {"os_family": family, "os": given.pop("os", family), "oscodename": "noble"}
+        ctx = FakeContext(var_dir, facts=facts, interfaces={"pkg": pkg}, sources=given.pop("sources", {}))
+        return await cls.declare(name, **given).check_apply(ctx, apply), ctx
+
+    return runner
+
+
+async def test_an_entry_is_added_once_and_removed(apt, run):
+    """A plan writes nothing; again is nothing; `absent` removes the entry and its file."""
+    right, ctx = await run(apt, "pkgrepo.managed", LINE, apply=False)
+    assert (right, ctx.report.changes, apt.read(LIST)) == (False, {"repo": LINE}, None)
+    right, ctx = await run(apt, "pkgrepo.managed", LINE)
+    assert (right, ctx.report.changes, apt.read(LIST)) == (False, {"repo": LINE}, f"{LINE}\n")
+    assert (ctx.report.comment, apt.refreshed) == (f"added the repository {LINE}", ["x.example.org-apt"])
+    assert (await run(apt, "pkgrepo.managed", f"{LINE.replace('/apt', '/apt/')}"))[0], "a slash at the end is the same"
+    right, ctx = await run(apt, "pkgrepo.absent", LINE)
+    assert (right, ctx.report.changes, apt.read(LIST)) == (False, {"repo": LINE}, None)
+    assert (await run(apt, "pkgrepo.absent", LINE))[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "given", "after", "changes"),
+    [
+        (f"{LINE} extra", {}, LINE, {"comps": {"old": ["main", "extra"], "new": ["main"]}}),
+        (LINE, {"comps": "main,extra"}, f"{LINE} extra", {"comps": {"old": ["main"], "new": ["main", "extra"]}}),
+        (f"# {LINE}", {}, LINE, {"disabled": {"old": True, "new": False}}),
+        (LINE, {"enabled": False}, f"# {LINE}", {"disabled": {"old": False, "new": True}}),
+        (LINE, {"disabled": True}, f"# {LINE}", {"disabled": {"old": False, "new": True}}),
+        (
+            LINE,
+            {"architectures": "amd64, i386"},
+            LINE.replace("deb ", "deb [arch=amd64,i386] "),
+            {"architectures": {"old": [], "new": ["amd64", "i386"]}},
+        ),
+        (f"{LINE} extra", {"comps": ["extra", "main"]}, f"{LINE} extra", {}),
+        (LINE, {"dist": "testing"}, f"{LINE}\n{LINE.replace('stable', 'testing')}", {"repo": LINE}),
+        (LINE, {"dist": "stable", "refresh_db": False}, LINE, {}),
+    ],
+)
+async def test_an_entry_is_changed_where_it_is(apt, run, before, given, after, changes):  # noqa: PLR0917 - a table
+    """Other lines of its file stay as they are; another suite is another repository."""
+    apt.write(LIST, f"# by hand\n{before}\ndeb http://other.example.org x y\n")
+    right, ctx = await run(apt, "pkgrepo.managed", LINE, **given)
+
+    assert (right, ctx.report.changes) == (not changes, changes)
+    lines = f"# by hand\n{after.splitlines()[0]}\ndeb http://other.example.org x y\n"
+    assert apt.read(LIST) == lines + "".join(f"{line}\n" for line in after.splitlines()[1:])
+    assert (await run(apt, "pkgrepo.managed", LINE, **given))[0]
+
+
+STANZA = """\
+# Debian itself
+Types: deb
+URIs: https://x.example.org/apt/
+Suites: stable stable-updates
+Components: main contrib
+Signed-By: /usr/share/keyrings/x.gpg
+"""
+
+
+async def test_an_entry_of_several_repositories_is_left_alone(apt, run):
+    """It counts if it has all components; a new entry has the same key, because apt demands that."""
+    apt.write("/etc/apt/sources.list.d/debian.sources", STANZA)
+    assert (await run(apt, "pkgrepo.managed", LINE))[0]
+    assert not (await run(apt, "pkgrepo.managed", f"{LINE} non-free"))[0]
+
+    assert apt.read("/etc/apt/sources.list.d/debian.sources") == STANZA
+    assert apt.read(LIST) == f"deb [signed-by=/usr/share/keyrings/x.gpg] {LINE[4:]} non-free\n"
+    with pytest.raises(HoldfastError, match="it has other repositories, too, and cannot be divided"):
+        await run(apt, "pkgrepo.absent", LINE)
+    await run(apt, "pkgrepo.absent", f"{LINE} contrib non-free")
+    assert apt.read("/etc/apt/sources.list.d/debian.sources") == STANZA.replace(
+        "stable stable-updates", "stable-updates"
+    )
+    assert apt.read(LIST) is None
+
+
+async def test_a_paragraph_is_written(apt, run):
+    """A file that ends in .sources has paragraphs; the fields of others are kept."""
+    file = "/etc/apt/sources.list.d/x.sources"
+    apt.write(file, "Types: deb\nURIs: http://a/\nSuites: ./\n")
+    await run(apt, "pkgrepo.managed", LINE.replace("deb ", "deb [trusted=yes] "), file=file)
+    assert apt.read(file) == (
+        "Types: deb\nURIs: http://a/\nSuites: ./\n\n"
+        "Types: deb\nURIs: https://x.example.org/apt\nSuites: stable\nComponents: main\nTrusted: yes\n"
+    )
+
+
+async def test_only_the_named_components_are_removed(apt, run):
+    """From all files; the rest of an entry stays."""
+    apt.write("/etc/apt/sources.list", f"{LINE} extra\n{LINE}\n")
+    apt.write(LIST, f"# {LINE}\n")
+    await run(apt, "pkgrepo.absent", LINE)
+    assert (apt.read("/etc/apt/sources.list"), apt.read(LIST)) == (f"{LINE.replace('main', 'extra')}\n", None)
+
+
+async def test_a_clean_file_has_no_other_entries(apt, run):
+    """Once the file has only this entry, nothing is left to do."""
+    file = "/etc/apt/sources.list.d/x.list"
+    apt.write(file, "deb http://other.example.org x y\n")
+    assert not (await run(apt, "pkgrepo.managed", LINE, file=file, clean_file=True))[0]
+    assert apt.read(file) == f"{LINE}\n"
+    assert (await run(apt, "pkgrepo.managed", LINE, file=file, clean_file=True))[0]
+
+
+async def test_a_key_is_in_a_file_of_its_own(apt, run):
+    """Only this repository trusts it, unless the state wants otherwise; `absent` removes it."""
+    await run(apt, "pkgrepo.managed", LINE, key_text=KEY)
+    assert (apt.read(PATH), apt.read(LIST)) == (KEY, f"deb [signed-by={PATH}] {LINE[4:]}\n")
+    await run(apt, "pkgrepo.managed", f"deb-src {LINE[4:]}")
+    assert apt.read(LIST) == f"deb [signed-by={PATH}] {LINE[4:]}\ndeb-src [signed-by={PATH}] {LINE[4:]}\n"
+    await run(apt, "pkgrepo.absent", LINE)
+    assert apt.read(PATH) == KEY, "the sources need it"
+    await run(apt, "pkgrepo.absent", f"deb-src {LINE[4:]}")
+    assert apt.read(PATH) is None
+    await run(apt, "pkgrepo.managed", LINE, key_text=KEY, aptkey=True)
+    assert apt.read("/etc/apt/trusted.gpg.d/x.example.org-apt.asc") == KEY
+    await run(apt, "pkgrepo.absent", LINE, keyid="835CD4F3")
+    assert apt.read("/etc/apt/trusted.gpg.d/x.example.org-apt.asc") is None
+
+
+async def test_a_key_for_a_path_that_the_state_names(apt, run):
+    """It is written without armor, as apt demands of a file that does not end in .asc."""
+    name = LINE.replace("deb ", "deb [signed-by=/usr/share/keyrings/x.gpg] ")
+    await run(apt, "pkgrepo.managed", name, key_text=KEY)
+    file = apt.place(Path("/usr/share/keyrings/x.gpg"))
+    assert file.read_bytes() == binary(KEY.encode())
+    file.write_text(KEY)
+    _, ctx = await run(apt, "pkgrepo.managed", name, key_text=KEY)
+    assert ctx.report.changes == {"key": {"old": "another key", "new": "key /usr/share/keyrings/x.gpg"}}
+    assert file.read_bytes() == binary(KEY.encode())
+
+
+async def test_a_fetched_key_is_kept_for_repairs(apt, run):
+    """The second repair needs no server; another URL is another key."""
+    url = "https://x.example.org/key"
+    await run(apt, "pkgrepo.managed", LINE, key_url=url, sources={url: KEY})
+    apt.write(PATH, "damaged")
+    await run(apt, "pkgrepo.managed", LINE, key_url=url)
+    assert apt.read(PATH) == KEY
+    with pytest.raises(HoldfastError, match="the test has no such source"):
+        await run(apt, "pkgrepo.managed", LINE, key_url=f"{url}2")
+
+
+async def test_a_key_server_must_send_the_right_key(apt, run):
+    """The id may be short, and a number as YAML reads it; hkp is HTTP with a port of its own."""
+    for keyid, server, asked in (
+        (FINGERPRINT, "keys.example.org", "https://keys.example.org"),
+        (0xD2E26E28835CD4F3, "hkp://keys.example.org", "http://keys.example.org:11371"),
+        ("835CD4F3", "hkp://keys.example.org:80", "http://keys.example.org:80"),
+    ):
+        digits = f"{keyid:x}" if isinstance(keyid, int) else keyid.lower()
+        url = f"{asked}/pks/lookup?op=get&options=mr&exact=on&search=0x{digits}"
+        await run(apt, "pkgrepo.managed", LINE, keyid=keyid, keyserver=server, sources={url: KEY})
+        assert apt.read(PATH) == KEY
+    url = "https://keys.example.org/pks/lookup?op=get&options=mr&exact=on&search=0x0000000000000001"
+    with pytest.raises(HoldfastError, match=f"it is {FINGERPRINT}, not 0000000000000001"):
+        await run(
+            apt, "pkgrepo.managed", LINE, keyid="0000000000000001", keyserver="keys.example.org", sources={url: KEY}
+        )
+
+
+async def test_a_ppa(apt, run):
+    """On Ubuntu only; Launchpad names the key."""
+    sources = {
+        "https://launchpad.net/api/1.0/~toys/+archive/stable": f'{{"signing_key_fingerprint": "{FINGERPRINT}"}}',
+        "https://keyserver.ubuntu.com/pks/lookup?op=get&options=mr&exact=on&search=0x" + FINGERPRINT.lower(): KEY,
+    }
+    await run(apt, "pkgrepo.managed", "toys", ppa="toys/stable", os="Ubuntu", sources=sources)
+    stem = "ppa.launchpadcontent.net-toys-stable-ubuntu"
+    assert apt.read(f"/etc/apt/sources.list.d/{stem}.list") == (
+        f"deb [signed-by=/etc/apt/keyrings/{stem}.asc] https://ppa.launchpadcontent.net/toys/stable/ubuntu noble main\n"
+    )
+    with pytest.raises(HoldfastError, match="only Ubuntu has personal package archives"):
+        await run(apt, "pkgrepo.managed", "toys", ppa="toys/stable")
+    with pytest.raises(HoldfastError, match="names no key"):
+        await run(
+            apt,
+            "pkgrepo.managed",
+            "x",
+            ppa="toys/none",
+            os="Ubuntu",
+            sources={key.replace("stable", "none"): "{}" for key in sources},
+        )
+
+
+async def test_a_refusal_changes_nothing(apt, run):
+    """The error is that of the package manager, and no changes are reported."""
+    apt.fails = "cannot fetch its lists of packages"
+    with pytest.raises(HoldfastError, match="cannot fetch its lists"):
+        await run(apt, "pkgrepo.managed", LINE, key_text=KEY)
+    assert (apt.read(LIST), apt.read(PATH)) == (None, None)
+
+
+async def test_a_password_in_a_url_is_not_shown(apt, run):
+    """Neither in the comment nor in the changes."""
+    _, ctx = await run(apt, "pkgrepo.managed", "deb https://me:secret@x.example.org/ stable main")
+    assert "secret" not in f"{ctx.report.comment}{ctx.report.changes}"
+
+
+async def test_a_section_of_a_repo_file(tmp_path, run):
+    """Fields that the state does not give stay; one source replaces another."""
+    rpm = Rpm(tmp_path / "repos")
+    rpm.root.mkdir()
+    given = {"humanname": "Lab", "baseurl": "https://x/a", "gpgkey": "https://x/key", "sslverify": True}
+    _, ctx = await run(rpm, "pkgrepo.managed", "lab", family="RedHat", **given)
+    file = rpm.root / "lab.repo"
+    assert ctx.report.changes == {"repo": "lab"}
+    assert file.read_text() == (
+        "[lab]\nname=Lab\ngpgkey=https://x/key\nsslverify=1\nbaseurl=https://x/a\nenabled=1\ngpgcheck=1\n"
+    )
+    _, ctx = await run(rpm, "pkgrepo.managed", "lab", family="RedHat", mirrorlist="https://x/m", enabled=0)
+    assert {"enabled", "uris", "mirrorlist"} == ctx.report.changes.keys()
+    assert "baseurl" not in file.read_text()
+    assert "gpgkey=https://x/key" in file.read_text()
+    assert (await run(rpm, "pkgrepo.managed", "lab", family="RedHat", disabled=True))[0]
+    with pytest.raises(HoldfastError, match="give baseurl, mirrorlist or metalink"):
+        await run(rpm, "pkgrepo.managed", "none", family="Suse")
+    await run(rpm, "pkgrepo.absent", "lab", family="Suse")
+    assert not file.exists()
+
+
+async def test_what_was_there_before(apt, run, tmp_path):
+    """The declaration restores the entry, or its absence."""
+    cls = registry.find("pkgrepo.managed")
+    ctx = FakeContext(tmp_path, facts={"os_family": "Debian"}, interfaces={"pkg": apt})
+    declared = cls.declare(LINE, architectures=["amd64"])
+    assert await declared.inverse(ctx) == ("pkgrepo.absent", {"name": LINE}, "")
+    before = f"# deb [lang=none] {LINE[4:]} extra\n"
+    apt.write(LIST, before)
+    kind, arguments, _ = await declared.inverse(ctx)
+    await run(apt, "pkgrepo.managed", LINE)
+    assert apt.read(LIST) == f"{LINE}\n"
+    await run(apt, kind, **arguments)
+    assert apt.read(LIST) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "told"),
+    [
+        ("deb nonsense", {}, "is not an entry of apt"),
+        ("deb [x] http://x", {}, "is not an entry of apt"),
+        (f"{LINE}\ndeb http://evil.example.org x y", {}, "one line"),
+        (LINE, {"enabled": True, "disabled": False}, "exclude each other"),
+        (LINE, {"key_url": "https://x", "key_text": KEY}, "exclude each other"),
+        (LINE, {"key_hash": "0" * 64}, "give that, too"),
+        (LINE, {"keyserver": "x.example.org"}, "needs keyid"),
+        (LINE, {"keyid": "--homedir", "keyserver": "x"}, "is not the id of a key"),
+        (LINE, {"keyid": FINGERPRINT, "keyserver": "-x"}, "is not the name of a server"),
+        (LINE, {"key_url": "http://x/key", "allow_insecure_key": False}, "is not protected"),
+        (LINE, {"keyid": "835CD4F3", "keyserver": "hkp://x", "allow_insecure_key": False}, "proves nothing"),
+        (LINE, {"comps": ["main", "x y"]}, "is not a word"),
+        (LINE, {"dist": "-x"}, "is not a suite"),
+        (LINE, {"ppa": "toys"}, "is not a PPA"),
+    ],
+)
+def test_wrong_arguments(name, given, told):
+    """They are errors before anything runs, with a hint."""
+    with pytest.raises(ValidationError, match=told):
+        registry.find("pkgrepo.managed").declare(name, **given)
+
+
+def test_two_states_of_one_repository():
+    """Different components contradict each other, an equal declaration does not."""
+    cls = registry.find("pkgrepo.managed")
+    one, other = cls.declare(LINE), cls.declare(f"{LINE} extra")
+    assert set(one.uids()) & set(other.uids())
+    assert one.contradicts(other) == "components differ"
+    assert one.contradicts(cls.declare(LINE.replace("stable", "stable"))) is None
+    assert not set(one.uids()) & set(cls.declare(LINE.replace("main", "extra")).uids())
+
+
+WORDS = st.from_regex(r"[a-z][a-z0-9.-]{0,8}", fullmatch=True)
+
+
+@given(
+    st.builds(
+        dict,
+        Types=st.sampled_from(["deb", "deb-src"]),
+        URIs=WORDS.map("https://{}/".format),
+        Suites=WORDS,
+        Components=st.lists(WORDS, min_size=1).map(" ".join),
+        Architectures=st.lists(WORDS, min_size=1).map(" ".join),
+    )
+)
+def test_a_line_round_trip(fields):
+    """What is written as a line is read as the same fields."""
+    assert fields_of_line(line_of(fields)) == fields
+    assert fields_of_line(line_of(fields | {"Enabled": "no"})) == fields | {"Enabled": "no"}
