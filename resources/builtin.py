@@ -33,6 +33,7 @@ MODULES: Mapping[str, str] = {
     "group": "absent present",
     "hostname": "system",
     "ini": "options_absent options_present sections_absent sections_present",
+    "kmod": "absent present",
     "locale": "present system",
     "module": "run wait",
     "mount.fstab": "fstab_absent fstab_present",

@@ -90,7 +90,7 @@ FUNCTIONS: Mapping[str, Mapping[str, str]] = {
 _SALT = (
     "acl alias alternatives archive at beacon bower btrfs cloud composer consul debconf disk docker environ"
     " ethtool etcd firewalld gem github gpg grains helm hg host http incron ipset iptables kernelpkg"
-    " keyboard kmod kubernetes layman ldap logrotate lvm lxc lxd makeconf memcached monit"
+    " keyboard kubernetes layman ldap logrotate lvm lxc lxd makeconf memcached monit"
     " network nfs_export nftables npm ntp openvswitch_bridge pip pkgbuild ports process pyenv quota raid"
     " rbenv rsync rvm salt saltutil schedule selinux snapper sqlite3 stateconf"
     " status supervisord svn sysfs sysrc syslog_ng tls tuned vault virt virtualenv x509 xml zfs zookeeper"

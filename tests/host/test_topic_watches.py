@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import os
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -106,3 +109,33 @@ async def test_each_topic_can_be_watched_on_this_machine(tmp_path, topic):
         asyncio.timeout(DEADLINE),
     ):
         await anext(watch)
+
+
+MESSAGES = """
+import asyncio, socket, struct
+from holdfast.agent.host.topic_watches import TopicWatches
+
+async def main():
+    watch = TopicWatches().watch("modules")
+    await anext(watch)
+    waiting = asyncio.ensure_future(anext(watch))
+    sender = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 15)
+    for subsystem in (b"block", b"module"):
+        await asyncio.sleep(0)
+        print(waiting.done(), flush=True)
+        text = b"add@/module/x\\0ACTION=add\\0DEVPATH=/module/x\\0SUBSYSTEM=" + subsystem + b"\\0"
+        header = struct.pack("=IHHII", 16 + len(text), 0x10, 1, 0, 0)  # a request of the first type that is not control
+        sender.sendto(header + text, (0, 0))
+    await asyncio.wait_for(waiting, 20)
+    print("reported")
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the kernel repeats messages of root only")
+def test_a_message_of_the_kernel_about_a_module_is_reported():
+    """The kernel repeats a message in the network of the sender, as it sends one when a module is loaded."""
+    command = ["unshare", "--net", sys.executable, "-c", MESSAGES]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=DEADLINE)
+    assert done.stdout.split() == ["False", "False", "reported"]
