@@ -31,6 +31,7 @@ MODULES: Mapping[str, str] = {
     "git.config": "config_set config_unset",
     "git.latest": "latest",
     "group": "absent present",
+    "host": "absent only present",
     "hostname": "system",
     "ini": "options_absent options_present sections_absent sections_present",
     "kmod": "absent present",

@@ -3,13 +3,15 @@
 The new content goes to a temporary beside the target, named `.NAME.holdfast-PID-N`. Its mode is 0600 from the first
 byte; when it is complete, it is renamed over the target. Temporaries left over from a killed agent are recognised by
 name and removed the next time a file is written in that directory. The target's path is resolved once, so all steps use
-the same directory.
+the same directory. A file that is a mount point itself, such as /etc/hosts in a container, cannot be
+replaced: it is written in place.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Awaitable, Callable
@@ -20,6 +22,7 @@ from stat import S_ISREG
 from holdfast.agent.host.blocking import Blocking
 from holdfast.resources import paths
 from holdfast.resources.paths.handle import Handle
+from holdfast.resources.paths.overwriting import is_mounted, overwrite
 from holdfast.resources.paths.place import Place, SafeDirectory
 from holdfast.resources.paths.replacing import likely_to_replace
 from holdfast.resources.temporaries import OWN, TEMPORARY, give_back, take_name
@@ -107,7 +110,13 @@ class Replacement:
             raise RuntimeError("cannot put a file in place before it is filled")
         if self.renaming is not None:
             self.renaming()
-        self.temporary.rename(self.target)
+        try:
+            self.temporary.rename(self.target)
+        except OSError as error:
+            if error.errno != errno.EBUSY or not is_mounted(self.target):
+                raise
+            overwrite(self.target, self.data, mode=self.mode, uid=self.uid, gid=self.gid, durable=self.durable)
+            self.temporary.unlink(own=True)
         give_back(self.temporary.name)
         self.pinned = None
         if self.durable and self.later is not None:

@@ -61,6 +61,9 @@ def kept(run: Run, layers: tuple[Path, ...], states: str, prepare: str = "true")
     try:
         host.sh(prepare, timeout=120)
         host.write("/etc/holdfast/states/site.sls", states)
+        host.write(
+            "/etc/holdfast/agent.yaml", "engine: {flap_limit: 1000}\n"
+        )  # so many repairs in a minute are intended
         host.run("holdfast", "install")
         settled(host)
         yield host

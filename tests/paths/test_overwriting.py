@@ -1,0 +1,68 @@
+"""A file that is a mount point is written in place, and only such a file."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import pytest
+
+from holdfast.resources import paths
+from holdfast.resources.errors import Permanent
+from holdfast.resources.paths import overwriting
+from holdfast.resources.paths.handle import Handle
+from holdfast.resources.paths.overwriting import is_mounted, overwrite
+from watch_backends import mounted
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount files")
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A file with another one mounted over it."""
+    path, other = tmp_path / "hosts", tmp_path / "other"
+    path.write_text("below")
+    other.write_text("longer than before")
+    with mounted(path, "--bind", str(other)):
+        yield path
+
+
+def test_content_mode_and_owner_change_in_place(file):
+    """The mounted file stays the same one, and the file below it has its content."""
+    inode = file.stat().st_ino
+    overwrite(paths.at(str(file)), b"new", mode=0o600, uid=12345, gid=12345, durable=True)
+
+    seen = file.stat()
+    assert (file.read_bytes(), seen.st_ino, stat.S_IMODE(seen.st_mode), seen.st_uid) == (b"new", inode, 0o600, 12345)
+    assert (file.parent / "other").read_bytes() == b"new"
+
+
+def test_what_cannot_be_written_is_as_before(file, monkeypatch):
+    """A full disk does not leave half a file."""
+
+    class Full(Handle):
+        """Fails in the middle of the new content."""
+
+        def write(self, data):
+            if data == b"new content":
+                os.write(self.fd, data[:4])
+                raise OSError(28, "No space left on device")
+            super().write(data)
+
+    monkeypatch.setattr(overwriting, "Handle", Full)
+    with pytest.raises(OSError, match="No space left"):
+        overwrite(paths.at(str(file)), b"new content", mode=0o644, durable=False)
+    assert file.read_text() == "longer than before"
+
+
+def test_no_other_file_is_written_in_place(tmp_path, file):
+    """Neither an ordinary one, nor one in a directory that a user can change."""
+    plain = tmp_path / "plain"
+    plain.write_text("x")
+    assert is_mounted(paths.at(str(file)))
+    with pytest.raises(Permanent, match="nothing is mounted there"):
+        overwrite(paths.at(str(plain)), b"y", mode=0o644, durable=False)
+    os.chown(tmp_path, 12345, 12345)
+    paths.forget()
+    assert not is_mounted(paths.at(str(file)))
+    assert plain.read_text() == "x"
