@@ -36,7 +36,11 @@ HIDDEN = {"old": MASK, "new": MASK}
 DETAIL_LINES = 400
 """Most lines of details (diff, output of a command) in one line of the log."""
 _SEEN = ("start", "states changed", "grains changed")
-"""Causes of the first run of a declaration: the log then also mentions resources that need no change."""
+"""Causes of the first run of a declaration: the log then also mentions resources that are skipped."""
+_EDITED = ("states changed", "grains changed")
+"""Causes after an edit: the log then also mentions resources that are as declared. At a start, the line on the pass
+says how many there are: one line for each would take a third of the first pass, and journald drops lines beyond 10 000
+in 30 s."""
 
 
 class LogLine(NamedTuple):
@@ -154,7 +158,7 @@ class Narrator:
             return "info", verb(outcome)
         if recovered:
             return "info", "recovered"
-        return ("info" if first else "debug"), "ok"
+        return ("info" if outcome.cause in _EDITED else "debug"), "ok"
 
     def _sentence(self, what: str, outcome: Outcome) -> str:
         """Return the verb, identity, duration and cause; also the comment, unless the details contain it."""

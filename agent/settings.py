@@ -46,7 +46,7 @@ class LogSettings(SettingsGroup):
     """`auto`: journal fields under systemd, else lines for people, coloured on a terminal; `json`: one object a
     line."""
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """Lowest level of the lines that are logged. Unchanged resources are `debug` after the first pass."""
+    """Lowest level of the lines that are logged. Unchanged resources are `debug`, except after an edit of states."""
     recent: int = Field(500, ge=0)
     """Lines kept in memory for `holdfast log`."""
 

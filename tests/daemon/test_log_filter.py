@@ -63,6 +63,7 @@ def test_an_entry_must_match_all_options(wanted: dict[str, object], events: list
 def test_the_log_of_an_agent_is_searched(tmp_path: Path) -> None:
     """`log` shows all matching lines since a time, not only fifty, and says where the log starts if that is later."""
     tree = Tree(tmp_path)
+    tree.config.write_text(tree.config.read_text().replace("console", "console, level: debug"))
     tree.sls("many", "".join(f"n{number}: test.nop\n" for number in range(70)) + "bad: test.fail_without_changes\n")
     with Agent(tree):
         done = tree("log", "--since", "1h", "--resource", "n*", check=0)

@@ -96,7 +96,7 @@ SENTENCES = {
         ("info", "would run cmd.run[x]: one row (start)"),
     ),
     "as declared, and nothing to add": (
-        outcome("file.managed[/a]", comment="/a is as declared"),
+        outcome("file.managed[/a]", comment="/a is as declared", cause="states changed"),
         ("info", "ok file.managed[/a]"),
     ),
     "a command ran": (
@@ -107,9 +107,13 @@ SENTENCES = {
         outcome("service.running[nginx]", changes={"nginx": True}, cause="refresh", refreshed=True),
         ("info", "refreshed service.running[nginx] in 3 ms (refresh)"),
     ),
-    "as declared at the start": (
-        outcome(comment="/etc/motd is as declared"),
+    "as declared after an edit": (
+        outcome(comment="/etc/motd is as declared", cause="states changed"),
         ("info", "ok file.managed[motd]: /etc/motd is as declared"),
+    ),
+    "as declared at the start, which may be one of 50 000": (
+        outcome(comment="/etc/motd is as declared"),
+        ("debug", "ok file.managed[motd]: /etc/motd is as declared"),
     ),
     "as declared later": (
         outcome(comment="as declared", cause="recheck"),
