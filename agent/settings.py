@@ -23,7 +23,7 @@ from holdfast.agent.paths import CONFIG, STATE_DIR, anchored, default_socket, de
 from holdfast.agent.plugins.plugin_settings import PluginSettings, anchored_plugins, placed
 from holdfast.agent.plugins.shipped import completed
 from holdfast.agent.publishing.mqtt_settings import MqttSettings
-from holdfast.agent.settings_types import Location, SettingsGroup
+from holdfast.agent.settings_types import Group, Location, SettingsGroup
 from holdfast.agent.shared.etcd_settings import EtcdSettings
 from holdfast.resources.fields import field
 from holdfast.resources.refusals import said
@@ -162,7 +162,7 @@ class Settings(SettingsGroup):
     """Directory of the pillar: data for this host, separate from the states. None: no pillar."""
     environment: str = "base"
     """The environment of this host: only its section of the top files is used."""
-    environments: dict[str, Directories] = Field(default_factory=dict)
+    environments: dict[str, Group[Directories]] = Field(default_factory=dict)
     """Environment -> its directories, if they differ from the two above."""
     resources: Location = Path("resources")
     """Directory of kinds and providers of your own, one Python file each."""
@@ -182,7 +182,7 @@ class Settings(SettingsGroup):
     """Group whose members are these users. None: only root may look, and there is no socket for others."""
     providers: dict[str, str] = Field(default_factory=dict)
     """Interface -> provider to use instead of the one that is chosen automatically (`{pkg: apt}`)."""
-    plugins: dict[PackageName, PluginSettings] = Field(default_factory=dict)
+    plugins: dict[PackageName, Group[PluginSettings]] = Field(default_factory=dict)
     """Package -> the process that provides its resources (docs/plugins.md). A package of Holdfast itself (`postgres`)
     has its schema and command, so its settings may have its `config` alone."""
     interfaces: Literal["strict", "lenient"] = "strict"
@@ -209,21 +209,21 @@ class Settings(SettingsGroup):
     """Use Salt's name instead of Holdfast's in marks in crontabs, in the file of kernel parameters, and in banners."""
     template_commands: bool = False
     """Templates may run commands (`salt['cmd.run']`), with all of the agent's power, whenever states are compiled."""
-    log: LogSettings = Field(default_factory=LogSettings.model_construct)
+    log: Group[LogSettings] = Field(default_factory=LogSettings.model_construct)
     """What the agent logs, and how."""
-    watch: WatchSettings = Field(default_factory=WatchSettings.model_construct)
+    watch: Group[WatchSettings] = Field(default_factory=WatchSettings.model_construct)
     """How changes of the configuration are noticed."""
-    metrics: MetricsSettings = Field(default_factory=MetricsSettings.model_construct)
+    metrics: Group[MetricsSettings] = Field(default_factory=MetricsSettings.model_construct)
     """Metrics for Prometheus."""
-    records: RecordSettings = Field(default_factory=RecordSettings.model_construct)
+    records: Group[RecordSettings] = Field(default_factory=RecordSettings.model_construct)
     """What the agent writes down."""
-    mqtt: MqttSettings = Field(default_factory=MqttSettings.model_construct)
+    mqtt: Group[MqttSettings] = Field(default_factory=MqttSettings.model_construct)
     """The broker to which the agent publishes its presence, conditions, passes and changes."""
-    etcd: EtcdSettings = Field(default_factory=EtcdSettings.model_construct)
+    etcd: Group[EtcdSettings] = Field(default_factory=EtcdSettings.model_construct)
     """The cluster in which hosts share strings."""
-    lint: LintSettings = Field(default_factory=LintSettings.model_construct)
+    lint: Group[LintSettings] = Field(default_factory=LintSettings.model_construct)
     """What `holdfast check` reports."""
-    engine: EngineOptions = Field(default_factory=EngineOptions.model_construct)
+    engine: Group[EngineOptions] = Field(default_factory=EngineOptions.model_construct)
     """When and how resources run."""
 
     @field_validator("plugins", mode="before")

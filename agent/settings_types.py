@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import core_schema
 
 from holdfast.agent.paths import is_location
 from holdfast.resources.accepts import accepts
@@ -24,6 +25,26 @@ class SettingsGroup(BaseModel):
     """A group of settings: immutable, and unknown names are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+
+
+class _OnceGiven:
+    """Builds the validator of a group when its settings are first given: most runs are given none."""
+
+    def __get_pydantic_core_schema__(self, source: type[BaseModel], _: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Return the schema of a call that validates the group; pydantic keeps the places of its errors."""
+        return core_schema.no_info_plain_validator_function(source.model_validate)
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Return the JSON schema of the group."""
+        validate: Any = schema
+        return handler(validate["function"]["function"].__self__.__pydantic_core_schema__)
+
+
+T = TypeVar("T", bound=BaseModel)
+Group = Annotated[T, _OnceGiven()]
+"""A group of settings within others."""
 
 
 @accepts(pattern=r"[^\0]+")
