@@ -30,8 +30,8 @@ BY_NUMBER = frozenset({"user", "group"})
 
 A user or group that is created again may have another number, and no event reports that.
 """
-_UNIT = re.compile(rf"(?:{'|'.join(UNITS)})/(?:([^/]+\.[a-z]+)|([^/]+\.[a-z]+)\.d/[^/]+\.conf)")
-_BEHIND = re.compile(
+_UNIT = rf"(?:{'|'.join(UNITS)})/(?:([^/]+\.[a-z]+)|([^/]+\.[a-z]+)\.d/[^/]+\.conf)"
+_BEHIND = (
     rf"(?:{'|'.join(UNITS)})/(?:(?:[^/]+\.(?:wants|requires|upholds)/)?([^/]+\.[a-z]+)|([^/]+\.[a-z]+)\.d/[^/]+\.conf)"
 )
 CACHED = 4096
@@ -95,7 +95,7 @@ def owned_by(user: str | None, group: str | None) -> tuple[Dependency, ...]:
 
 def unit_parts(path: str) -> tuple[tuple[str, str], ...]:
     """Return the uid of the unit that a file defines or is a drop-in of, if any."""
-    if "/systemd/system/" not in path or not (found := _UNIT.fullmatch(path)):
+    if "/systemd/system/" not in path or not (found := re.fullmatch(_UNIT, path)):
         return ()
     return ((UNIT_FILE, found[1]) if found[1] else (UNIT_PART, found[2]),)
 
@@ -106,7 +106,7 @@ def unit_behind(path: str) -> tuple[tuple[str, str], ...]:
     The path may be the file or link of the unit, a drop-in file of the unit, or the link by which another unit starts
     the unit.
     """
-    found = _BEHIND.fullmatch(path) if "/systemd/system/" in path else None
+    found = re.fullmatch(_BEHIND, path) if "/systemd/system/" in path else None
     return (("unit", found[1] or found[2]),) if found else ()
 
 

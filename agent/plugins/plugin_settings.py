@@ -18,8 +18,8 @@ from holdfast.resources.fields import field
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.parse.marks import Document, Map, descend
 
-ADDRESS = re.compile(r"([A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5})")
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+ADDRESS = r"([A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5})"
+VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 OWN = "HOLDFAST_"
 """Variables with this prefix belong to the agent."""
 FILE = "_file"
@@ -90,7 +90,7 @@ with warnings.catch_warnings():
         @classmethod
         def _variables(cls, environment: dict[str, str]) -> dict[str, str]:
             for name, value in environment.items():
-                if not VARIABLE.fullmatch(name) or "\0" in value:
+                if not re.fullmatch(VARIABLE, name) or "\0" in value:
                     raise ValueError(f"{name!r} is no variable: names have letters, digits and '_', values no NUL")
                 if name.startswith(OWN):
                     raise ValueError(f"the agent sets {name} itself")
@@ -100,7 +100,7 @@ with warnings.catch_warnings():
         @classmethod
         def _reachable(cls, address: str | None) -> str | None:
             if address is not None:
-                found = ADDRESS.fullmatch(address)
+                found = re.fullmatch(ADDRESS, address)
                 if not found or not 0 < int(found[2]) < 65536:
                     raise ValueError("write HOST:PORT, as db.example.org:7400")
             return address

@@ -6,20 +6,21 @@ import re
 
 from holdfast.resources.secrets import MASK
 
-BEFORE = re.compile(r"""\s*(?:-\s+)*(?:(?:[A-Za-z_][\w.-]*|'[\w.-]+'|"[\w.-]+")\s*:(?=\s|$)\s*)?""")
+BEFORE = r"""\s*(?:-\s+)*(?:(?:[A-Za-z_][\w.-]*|'[\w.-]+'|"[\w.-]+")\s*:(?=\s|$)\s*)?"""
 """Indentation, dashes, and a key of one word."""
-TAG = re.compile(r"(\{[{%].*?(?:[%}]\}|$))")
+TAG = r"(\{[{%].*?(?:[%}]\}|$))"
 """A tag of a template, closed or not."""
-LITERAL = re.compile(r"""'[^']*(?:'|$)|"[^"]*(?:"|$)|(?<![\w.])\d[\w.]*""")
+LITERAL = r"""'[^']*(?:'|$)|"[^"]*(?:"|$)|(?<![\w.])\d[\w.]*"""
 """A text or a number in a tag, closed or not."""
 
 
 def mask_line(line: str) -> str:
     """Return the line with its key and its template tags, and a mask in place of every value."""
-    before = BEFORE.match(line)
+    before = re.match(BEFORE, line)
     begin = before.end() if before else 0
-    parts = TAG.split(line[begin:])
+    parts = re.split(TAG, line[begin:])
     shown = [
-        LITERAL.sub(MASK, part) if number % 2 else MASK if part.strip() else part for number, part in enumerate(parts)
+        re.sub(LITERAL, MASK, part) if number % 2 else MASK if part.strip() else part
+        for number, part in enumerate(parts)
     ]
     return line[:begin] + "".join(shown)

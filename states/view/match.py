@@ -106,7 +106,7 @@ def _nodegroup(name: str, host: TargetHost) -> bool:
     return compound(group if isinstance(group, str) else " ".join(map(str, group)), inner)
 
 
-_WORD = re.compile(r"([GPEIJLSN])(?P<delimiter>\W)?@(.+)")
+_WORD = r"([GPEIJLSN])(?P<delimiter>\W)?@(.+)"
 _LETTERS = {
     "G": "grain",
     "P": "grain_pcre",
@@ -121,7 +121,7 @@ _LETTERS = {
 
 def _word(word: str, host: TargetHost) -> bool:
     """Return whether a word of a compound matches: `G@os:Debian`, or a glob."""
-    found = _WORD.fullmatch(word)
+    found = re.fullmatch(_WORD, word)
     if found is None:
         if re.match(r"[A-Z]@", word):
             raise BadExpression(f"{word!r}: there is no matcher {word[0]}@")
