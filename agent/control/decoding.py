@@ -23,10 +23,11 @@ UNKNOWN = "unexpected_keyword_argument"
 def requests() -> dict[str, type[ControlRequest]]:
     """Return the request of each verb.
 
-    All verbs are imported: the agent calls this at its start, because the modules of a verb may be of another version
-    when a client asks, after an upgrade.
+    Their modules are imported: the agent calls this at its start, because the modules of a verb may be of another
+    version when a client asks, after an upgrade.
     """
-    verbs.sections()
+    for name in verbs.asking():
+        verbs.command(name)
     return declared
 
 

@@ -4,8 +4,8 @@ It declares the command of the command line and, if the verb asks the running ag
 with its handler. The rest is derived: the list of verbs, `--help`, completion, the manual page, and the requests that
 the control socket accepts.
 
-`holdfast --help`, completion and the agent import all modules of this folder. So a module imports at its top only the
-names that describe the verb, and its functions import the rest.
+`holdfast --help` and completion import all modules of this folder, the agent those with requests. So a module imports
+at its top only the names that describe the verb, and its functions import the rest.
 """
 
 from __future__ import annotations
@@ -51,6 +51,14 @@ def verb(section: str) -> Callable[[C], C]:
 def names() -> tuple[str, ...]:
     """Return all verbs, in alphabetical order. Imports none of them."""
     return tuple(sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py")))
+
+
+def asking() -> list[str]:
+    """Return the verbs that declare a request, as their source says. Imports none of them.
+
+    The agent imports no others: the commands of all verbs take half a megabyte.
+    """
+    return [name for name in names() if b"(ControlRequest" in Path(__file__).with_name(f"{name}.py").read_bytes()]
 
 
 def command(name: str) -> click.Command | None:

@@ -16,7 +16,7 @@ import pytest
 from deadline import DEADLINE
 from holdfast.agent import verbs
 from holdfast.agent.control.decoding import decode_request, requests
-from holdfast.agent.control.request import ControlRequest
+from holdfast.agent.control.request import ControlRequest, declared
 from holdfast_process import COMMAND, SRC, Agent, Tree, environment, in_process
 
 NO_VERBS = {"internal", "table_requests"}
@@ -133,3 +133,10 @@ def test_two_requests_of_one_verb_are_refused() -> None:
 
             async def answer(self, agent: Any, client: Any) -> Any:
                 """Answer nothing."""
+
+
+def test_the_agent_imports_the_verbs_that_declare_requests() -> None:
+    """It needs the commands of no others, which would take memory as long as it runs."""
+    verbs.sections()  # imports all
+    asking = {each.__module__.rpartition(".")[2] for each in declared.values() if verbs.__name__ in each.__module__}
+    assert asking == set(verbs.asking())
