@@ -246,6 +246,7 @@ class Daemon:
             agent.pausing.tell(event)
         agent.triggers.tell(event)
         if isinstance(event, PassEnded):
+            agent.engine.view.census.count_noted()
             self._collector.built(event.record.tally.total)
         agent.status.tell(event)
 

@@ -85,9 +85,10 @@ class Census:
         if vertex.counted is not None:
             self._noted[vertex] = None
             if len(self._noted) >= SLICE:
-                self._count_noted()
+                self.count_noted()
 
-    def _count_noted(self) -> None:
+    def count_noted(self) -> None:
+        """Count the vertices that were noted. After a large pass, this releases the memory of the lists of states."""
         noted, self._noted = self._noted, {}
         for vertex in noted:
             self._count(vertex)
@@ -105,7 +106,7 @@ class Census:
     @property
     def counts(self) -> Mapping[CensusGroup, int]:
         """Number of vertices in each group."""
-        self._count_noted()
+        self.count_noted()
         for vertex in tuple(self._flapping):
             self._count(vertex)
         return self._counts
@@ -127,7 +128,7 @@ class Census:
 
     def listed(self, state: State) -> Collection[Vertex]:
         """Return the vertices in this state, in the order in which they entered it; none for a `QUIET` state."""
-        self._count_noted()
+        self.count_noted()
         return self._listed.get(state, {})
 
     def _group(self, vertex: Vertex) -> CensusGroup:

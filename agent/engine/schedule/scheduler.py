@@ -221,6 +221,8 @@ class Scheduler:
         """Settle a vertex that has an outcome, and queue the vertices that waited for it. Returns the marks to make."""
         vertex.queue.new = vertex.queue.dirty = vertex.queue.listening = False
         self.unsettled.discard(vertex)
+        if not self.unsettled:
+            self.unsettled.clear()  # a set does not release memory when elements are removed
         self._observer.note(vertex)
         self._release(vertex)
         return self._over(vertex)
