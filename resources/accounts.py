@@ -15,7 +15,7 @@ from typing import NamedTuple
 PASSWD, GROUP = "/etc/passwd", "/etc/group"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AccountTable:
     """One of the two files, as last read."""
 

@@ -132,7 +132,7 @@ class Assignment(NamedTuple):
                 )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Report:
     """What one run reports: the resource fills it in, the engine reads it when the run has ended."""
 

@@ -74,12 +74,12 @@ class Call:
         return self.moved or f"order {self.low.get('order', 0):.10g}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Compilation:
     """All states of a host, compiled."""
 
     calls: tuple[Call, ...]
-    make_high: Callable[[], Mapping[str, Any]] = field(default=dict, compare=False, repr=False)
+    make_high: Callable[[], Mapping[str, Any]] = dict
     top: Mapping[str, list[str]] = field(default_factory=dict)
     """Environment -> SLS names that apply."""
     sources: tuple[ReadFile, ...] = ()

@@ -42,7 +42,7 @@ _swept: dict[str, float] = {}
 """Directory -> time of the last search for leftovers, by the monotonic clock."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Replacement:
     """One file to be replaced. If only a path is given, it is resolved when the temporary is made."""
 

@@ -39,7 +39,7 @@ class SourceKey(NamedTuple):
     view: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SourceVersion:
     """A source as it was when it was read."""
 
@@ -67,7 +67,7 @@ Open = Callable[[], OpenedSource]
 """Opens a source as it is now; raises `OSError` and `HoldfastError`."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SourceSnapshot:
     """One snapshot. Sources are added when they are first read; existing entries do not change."""
 

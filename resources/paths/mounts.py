@@ -34,7 +34,7 @@ NUMBER = re.compile(rb"^mnt_id:\s*(\d+)$", re.MULTILINE)
 """Id of the mount of a descriptor, as /proc shows it."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class MountTable:
     """The table as last read; read again when the kernel reports a change."""
 

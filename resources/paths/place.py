@@ -35,7 +35,7 @@ from holdfast.resources.paths.replacing import about_to_replace
 from holdfast.resources.paths.trust import Weakness, called, trusted_uids, weakness
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SafeDirectory:
     """A directory that was reached safely."""
 
@@ -129,7 +129,7 @@ class SafeDirectory:
         os.fsync(handle.fd)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Place:
     """One entry of a directory, which need not exist. No operation follows a link there."""
 

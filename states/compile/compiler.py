@@ -37,7 +37,7 @@ from holdfast.states.view.host_view import HostView
 from holdfast.states.view.match import TargetHost
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CompilerTrace:
     """Results of the stages that one compilation has completed. The lint rules and `holdfast show` read them."""
 

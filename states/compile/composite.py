@@ -27,7 +27,7 @@ BETWEEN = frozenset(REQUISITES).difference(PROBED)
 CONTROLLED = ("state", "fun", "order", "__id__", "__sls__", "__env__")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Inner:
     """One part: its chunk, its requisites on its siblings, and its own parts."""
 
@@ -36,7 +36,7 @@ class Inner:
     inside: list[Inner] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Opened:
     """The parts of one state; valid while the check of the state gives the same verdict."""
 
@@ -179,7 +179,7 @@ def _demand_known(part: Part, by_id: Mapping[str, Part]) -> None:
                 raise ValueError(f"the part {part.id!r} has {kind} on {target!r}, which is not a part")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Slot:
     """One position in the order of execution."""
 

@@ -16,7 +16,7 @@ ONCE = "the earlier one runs once, in its place in the order, and the later one 
 KEEP_ONE = "keep one of the two"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Contradictions:
     """The contradictions of all states."""
 

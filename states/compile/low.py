@@ -49,7 +49,7 @@ class Verdict(NamedTuple):
     """The templates in its arguments: (argument, text)."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Chunk:
     """One call while it is ordered and checked."""
 

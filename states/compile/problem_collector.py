@@ -20,7 +20,7 @@ A requisite that matches nothing is an error of its own in spite of them.
 """
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ProblemCollector:
     """The problems of one compilation; `waived` problems become warnings."""
 

@@ -54,7 +54,7 @@ class Name(NamedTuple):
     mark: Mark | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Item:
     """One item of a state: an argument, the function, or (keys of TARGETING) `Target`s, or (`names`) `Name`s."""
 
@@ -83,7 +83,7 @@ def written(targets: tuple[Target, ...]) -> Any:
     return {key: value for one in shown for key, value in one.items()} if isinstance(targets, Mapped) else shown
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class State:
     """One state type of an ID, with its items in the order of Salt's high data."""
 
@@ -104,7 +104,7 @@ class State:
         return next((item for item in self.items if item.key == key), None)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class IdDeclaration:
     """One ID of one file."""
 
@@ -133,7 +133,7 @@ class Reference(NamedTuple):
     """It need not exist."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Unit:
     """One file, normalised."""
 

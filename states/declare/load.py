@@ -22,7 +22,7 @@ FIRST_NUMBER = 10000
 """First number of definition order."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Loaded:
     """All declarations of a run, and the includes of each file."""
 

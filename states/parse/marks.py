@@ -102,7 +102,7 @@ def unmarked(value: Any) -> Any:
     return [unmarked(item) for item in value] if isinstance(value, list) else value
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Document:
     """One file as it was read, and the origin of each line that was rendered from it."""
 
@@ -120,7 +120,7 @@ class Document:
     """Its top-level keys are not IDs of states (settings, and secret documents)."""
     lenient: bool = False
     """Mistakes in it that Salt accepts are warnings."""
-    _ends: dict[str, array[int]] = field(default_factory=dict, repr=False)
+    _ends: dict[str, array[int]] = field(default_factory=dict)
     """File -> offsets of the ends of its lines. The text is not split for each of thousands of places."""
 
     def location(self, mark: Mark | None) -> Location:

@@ -52,7 +52,7 @@ class Text(NamedTuple):
     """SHA-256 of the bytes, hex."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FileCache:
     """Cache of the files of one directory: a file with the same status is not read again."""
 
@@ -83,7 +83,7 @@ class FileCache:
         self.paths = {name: path for name, path in self.paths.items() if path in still}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Tree:
     """One directory of state files during one compilation: each file is read once."""
 

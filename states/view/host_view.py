@@ -14,7 +14,7 @@ from holdfast.states.source.files import Tree
 from holdfast.states.view.grains import Grains, unnoted
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class HostView:
     """The data of one host that templates of one states directory see."""
 

@@ -59,7 +59,7 @@ class Adoption(NamedTuple):
     """Deliveries that were due and have been dropped."""
 
 
-@dataclass
+@dataclass(slots=True, eq=False, repr=False)
 class Settlement:
     """Changes of the delivery records that new states require."""
 

@@ -54,7 +54,7 @@ class Links(NamedTuple):
     """Position of the first vertex that probes this one, through any number of prereqs; None: no vertex does."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Queue:
     """Whether a vertex is to run, and why. Written by `schedule/scheduler.py`."""
 
@@ -87,7 +87,7 @@ class Queue:
     """The batch in which the vertex runs, to be repaired together with others."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Watching:
     """The watch of a vertex. Written by `watch/watches.py`."""
 
@@ -101,7 +101,7 @@ class Watching:
     """Tasks that end the vertices that this one replaces; nothing runs for this vertex before they are done."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Run:
     """A run of a vertex, with the wait for its next attempt. Written by `execute/runner.py`."""
 
@@ -122,7 +122,7 @@ NO_RUN = Run()
 """Shared by all vertices that neither run nor wait for their next attempt. Never written."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Last:
     """What the runs of a vertex have left behind. Written by `execute/outcomes.py`."""
 
@@ -178,7 +178,7 @@ class Probe(NamedTuple):
 NO_LINKS, NO_RATE, NO_PROBE = Links(), Rate(), Probe()
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Vertex:
     """One resource in the graph."""
 

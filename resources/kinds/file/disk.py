@@ -24,7 +24,7 @@ DIFF_LIMIT = 8 << 20
 """Size of old content, in bytes, above which it is not read only for the diff."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Comparison:
     """The file that one run found at a path, and the file that should be there."""
 
