@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 UNWRITABLE, RENEWED = "records-unwritable", "records-renewed"
 """Codes of the health conditions for a database that cannot be written, and for one that was recreated."""
+UNWATCHED = ("resource_changes",)
+"""Tables that only queries read. To log their writes for watches would take a tenth of the time of writing a change."""
 PART = 4
 """The history that watches read takes at most this fraction of the database."""
 TOLD = 3600.0
@@ -39,7 +41,7 @@ class Records:
         self.most = _share(directory)
         """Most bytes that the database may have on its file system."""
         bounds = Bounds(bytes=min(Bounds().bytes, self.most // PART))
-        self.driver = SqliteDriver(self.path, agent=agent, durable=durable, bounds=bounds)
+        self.driver = SqliteDriver(self.path, agent=agent, durable=durable, bounds=bounds, unwatched=UNWATCHED)
         self._health = health
         self._stack = AsyncExitStack()
         self._api: NbApi | None = None

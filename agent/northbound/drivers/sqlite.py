@@ -8,7 +8,7 @@ is not the agent looks for the commits of others every `POLL` seconds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -44,10 +44,19 @@ class SqliteDriver(Driver):
     """One file, in an existing directory that only trusted users can write.
 
     `agent`: this process owns the file and repairs it; a second such process is refused. `durable`: whether commits
-    survive a loss of power. `bounds`: how much of the history is kept.
+    survive a loss of power. `bounds`: how much of the history is kept. `unwatched`: tables of which watches are not
+    told, because no reader of the history needs them.
     """
 
-    def __init__(self, path: Path, *, agent: bool = False, durable: bool = True, bounds: Bounds | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        agent: bool = False,
+        durable: bool = True,
+        bounds: Bounds | None = None,
+        unwatched: Container[str] = (),
+    ) -> None:
         self.trouble = ""
         """Why the file cannot be written now; empty while it can."""
         self.renewed = ""
@@ -55,7 +64,7 @@ class SqliteDriver(Driver):
         self.listen: Callable[[], None] = lambda: None
         """Called when `trouble` or `renewed` changes."""
         self._bounds = bounds or Bounds()
-        self._file = RecordFile(path, agent=agent, durable=durable)
+        self._file = RecordFile(path, agent=agent, durable=durable, unwatched=unwatched)
         self._bell = CommitBell(path)
         self._rung = asyncio.Event()
         self._agent = agent

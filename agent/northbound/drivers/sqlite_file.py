@@ -11,7 +11,7 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -55,8 +55,8 @@ class RecordFile:
     One call runs at a time, but `moved` and `changed` may be called at any time.
     """
 
-    def __init__(self, path: Path, *, agent: bool, durable: bool) -> None:
-        self._path, self._agent, self._durable = path, agent, durable
+    def __init__(self, path: Path, *, agent: bool, durable: bool, unwatched: Container[str] = ()) -> None:
+        self._path, self._agent, self._durable, self._unwatched = path, agent, durable, unwatched
         self._ready, self._draft = beside(path, ".new"), beside(path, ".draft")
         self._lock = OwnerLock(path)
         self._db: sqlite3.Connection | None = None
@@ -111,7 +111,7 @@ class RecordFile:
         with self._explained("write"):
             db = self._writable()
             with transaction(db):
-                writing = FileWriting(db)
+                writing = FileWriting(db, self._unwatched)
                 writing.look_up(call.transaction for call in calls if isinstance(call, Commit))
                 results = [_result(number, call, writing) for number, call in enumerate(calls)]
                 writing.finish()

@@ -1,8 +1,8 @@
 """What the SQLite database contains, and the statements of transactions, watches and leases. Everything blocks.
 
-`changes` is the history that watches read. A lease ends at a time of the clock that counts from the boot, so setting
-the system time does not affect it. After a reboot, its end in Unix time counts, but it never lasts longer than its
-full time from the moment at which the database is opened.
+`changes` is the history that watches read; tables of which watches are not told are not in it. A lease ends at a time
+of the clock that counts from the boot, so setting the system time does not affect it. After a reboot, its end in Unix
+time counts, but it never lasts longer than its full time from the moment at which the database is opened.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -99,9 +99,9 @@ class FileWriting:
     Rows are collected and written together, because a statement for each row takes most of the time.
     """
 
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-        self.revision = newest(db)
+    def __init__(self, db: sqlite3.Connection, unwatched: Container[str] = ()) -> None:
+        self._db, self._unwatched = db, unwatched
+        self._before = self.revision = newest(db)
         self.batches: list[WatchBatch] = []
         """Their changes; a transaction that changes nothing has none."""
         self._made = int(time.time())
@@ -135,7 +135,7 @@ class FileWriting:
     def finish(self) -> None:
         """Write the collected rows, and the revision of the last transaction."""
         self._flush()
-        if self.batches:
+        if self.revision > self._before:
             self._db.execute("update state set revision = ?", (self.revision,))
 
     def forget(self, last: int) -> None:
@@ -229,7 +229,7 @@ class FileWriting:
         """
         self._flush()
         (compacted,) = self._db.execute("select compacted from state").fetchone()
-        if since >= compacted:
+        if since >= compacted and table not in self._unwatched:
             query = """select max(c.revision) from changes c cross join rows r
                 on r.tbl = c.tbl and r.id = c.id and r.revision = c.revision where c.revision > ? and c.tbl = ?"""
             (newest,) = self._db.execute(query, (since, table)).fetchone()
@@ -247,19 +247,27 @@ class FileWriting:
                 created = known[1] if known else revision
                 self._known[key] = (revision, created)
                 self._rows[key] = (*key, write.data, revision, created, write.lease)
-                self._log.append((revision, len(changes), *key, write.data, created, self._made))
-                changes.append(RowChange(*key, TableRow(*key, write.data, revision, created)))
+                change = RowChange(*key, TableRow(*key, write.data, revision, created))
             elif known:
                 self._known[key] = self._rows[key] = None
-                self._log.append((revision, len(changes), *key, None, 0, self._made))
-                changes.append(RowChange(*key, None))
-        if changes:
+                change = RowChange(*key, None)
+            else:
+                continue
             self.revision = revision
+            if write.table not in self._unwatched:
+                self._log_change(change, len(changes))
+                changes.append(change)
+        if self.revision == revision:
             self.batches.append(WatchBatch(revision, changes))
+
+    def _log_change(self, change: RowChange, number: int) -> None:
+        row = change.row
+        data, created = (row.data, row.created) if row else (None, 0)
+        self._log.append((self.revision, number, change.table, change.id, data, created, self._made))
 
     def _flush(self) -> None:
         """Write the collected rows and changes."""
-        if self._log:
+        if self._rows:
             self._db.executemany(PUT, [row for row in self._rows.values() if row])
             self._db.executemany(DELETE, [key for key, row in self._rows.items() if not row])
             self._db.executemany(LOG, self._log)

@@ -134,6 +134,45 @@ def failing(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
     assert run("umount", "--lazy", directory)
 
 
+# -- tables of which watches are not told ---------------------------------------------------------------------
+
+
+async def test_an_unwatched_table_is_written_and_read_as_others(opened, path):
+    """Its writes raise the revision, also alone, and conditions see them, also after the file is opened again."""
+    driver = await opened(path, unwatched=("quiet",))
+    began = await put(driver, "a")
+    first = await driver.commit(DbTransaction([Put("quiet", "q", b"1")]))
+    await driver.close()
+    driver = await opened(path, unwatched=("quiet",))
+
+    assert first == began + 1 == (await driver.read()).revision
+    assert await driver.get("quiet", "q") == TableRow("quiet", "q", b"1", first, first)
+    for late in (Expect("quiet", "q", began), Unchanged("quiet", began)):
+        with pytest.raises(ConditionFailed):
+            await driver.commit(DbTransaction([Delete("quiet", "q")], [late]))
+    await driver.commit(DbTransaction([Delete("quiet", "q")], [Unchanged("quiet", first)]))
+    assert await driver.get("quiet", "q") is None
+
+
+@pytest.mark.parametrize("from_file", [False, True], ids=["from memory", "from the file"])
+async def test_a_watch_is_told_of_all_other_writes(opened, path, from_file):
+    """Of a transaction that writes both, it gets the other writes; then it has the revision of one without others."""
+    driver = await opened(path, unwatched=("quiet",))
+    watch = driver.watch(0)
+    if not from_file:
+        await anext(watch)
+    await driver.commit(DbTransaction([Put("quiet", "q", b"1"), Put("t", "a", b"2")]))
+    await driver.commit(DbTransaction([Put("quiet", "q", b"3")]))
+    await put(driver, "b")
+
+    found = []
+    async with asyncio.timeout(DEADLINE):
+        while (batch := await anext(watch)).revision < 3:
+            found.append(batch)
+    changes = [(each.table, each.id) for seen in (*found, batch) for each in seen.changes]
+    assert changes == [("t", "a"), ("t", "b")]
+
+
 # -- groups, threads, files ------------------------------------------------------------------------------------
 
 
