@@ -46,7 +46,7 @@ MODULES: Mapping[str, str] = {
     "ssh_auth": "absent manage present",
     "ssh_known_hosts": "absent present",
     "sysctl": "present",
-    "systemd_unit": "running",
+    "systemd_unit": "dropin running timer",
     "test": "check_pillar configurable_test_state fail_with_changes fail_without_changes nop show_notification "
     "succeed_with_changes succeed_without_changes",
     "timezone": "system",

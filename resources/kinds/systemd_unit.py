@@ -1,24 +1,74 @@
-"""`systemd_unit`: a service with its unit file."""
+"""`systemd_unit`: a unit with its file, a timer with its service, a drop-in file of a unit."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
 from holdfast.resources.composite import Composite, Part
 from holdfast.resources.contract import Concern
 from holdfast.resources.dependencies import UNITS
-from holdfast.resources.fields import Mode, Unit, Variables
+from holdfast.resources.fields import Mode, Unit, Variables, shaped
 
 TEXT = ("contents", "source", "source_hash", "template", "context", "defaults", "show_changes")
-"""Arguments for the unit file."""
+"""Arguments for the file."""
 SUFFIXES = ("service", "socket", "timer", "path", "mount", "automount", "swap", "target", "slice")
 """Types of units that have files."""
+RELOAD = {"name": "systemd reads its unit files", "service.systemctl_reload": []}
+"""Arguments of `module.wait`."""
 
 
-class Running(Composite, kind="systemd_unit.running"):
+def parted(name: str, suffix: str = "service") -> tuple[str, str]:
+    """Return the name of a unit without its suffix, and the suffix; the given one if it has none."""
+    stem, dot, found = name.rpartition(".")
+    return (stem, found) if dot and found in SUFFIXES else (name, suffix)
+
+
+def unit_path(name: str) -> str:
+    """Return the path of a unit file. All instances of a template have one file."""
+    stem, suffix = parted(name)
+    template, at, _ = stem.partition("@")
+    return f"{UNITS[0]}/{template}{at}.{suffix}"
+
+
+class WithText(Composite):
+    """Base of the kinds that put one text in place."""
+
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
+    name: Unit
+    """The unit; without a suffix, `.service` is added. The file of `app@one` is the template `app@.service`."""
+    contents: str | tuple[str, ...] | None = None
+    """Text of the file; give this or `source`."""
+    source: str | tuple[str, ...] | None = None
+    """Source of the file, as in file.managed."""
+    source_hash: str | None = None
+    """Hash of the source, as in file.managed."""
+    template: Literal["jinja"] | None = None
+    """Render the text."""
+    context: Variables | None = None
+    """Variables of the template."""
+    defaults: Variables | None = None
+    """Variables of the template where `context` has none."""
+    mode: Mode = "0644"
+    """Mode of the file."""
+    show_changes: bool | None = None
+    """Show the diff of the file: true always, false never. Default: if others may read the file."""
+
+    @model_validator(mode="after")
+    def _one_text(self) -> Self:
+        if (self.contents is None) is (self.source is None):
+            raise ValueError("the unit needs a text: give either contents or source")
+        return self
+
+    def managed(self, path: str, **more: Any) -> Mapping[str, Any]:
+        """Return the arguments of `file.managed` for the file with this text."""
+        text = {name: value for name in TEXT if (value := getattr(self, name)) is not None}
+        return {"name": path, "mode": self.mode, "user": "root", "group": "root", **text, **more}
+
+
+class Running(WithText, kind="systemd_unit.running"):
     """A unit file in /etc/systemd/system, and its running unit, which is restarted when the file has changed.
 
     Its parts are `file.managed` and `service.running`, which watches the file.
@@ -30,50 +80,98 @@ class Running(Composite, kind="systemd_unit.running"):
             ExecStart=/usr/local/bin/worker
     """
 
-    concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
-    name: Unit
-    """The unit; without a suffix, `.service` is added. The file of `app@one` is the template `app@.service`."""
-    contents: str | tuple[str, ...] | None = None
-    """Text of the unit file; give this or `source`."""
-    source: str | tuple[str, ...] | None = None
-    """Source of the unit file, as in file.managed."""
-    source_hash: str | None = None
-    """Hash of the source, as in file.managed."""
-    template: Literal["jinja"] | None = None
-    """Render the unit file."""
-    context: Variables | None = None
-    """Variables of the template."""
-    defaults: Variables | None = None
-    """Variables of the template where `context` has none."""
-    mode: Mode = "0644"
-    """Mode of the unit file."""
-    show_changes: bool | None = None
-    """Show the diff of the unit file: true always, false never. Default: if others may read the file."""
     enable: bool | None = True
     """Start at boot (true) or not (false); left as it is if not declared."""
 
-    @model_validator(mode="after")
-    def _one_text(self) -> Self:
-        if (self.contents is None) is (self.source is None):
-            raise ValueError("the unit needs a text: give either contents or source")
-        return self
-
     def parts(self) -> Sequence[Part]:
         """Return the file, then the service."""
-        text = {name: value for name in TEXT if (value := getattr(self, name)) is not None}
         service = {"name": self.name, "enable": self.enable}
         return (
-            Part(
-                "unit", "file.managed", {"name": self.path, "mode": self.mode, "user": "root", "group": "root", **text}
-            ),
+            Part("unit", "file.managed", self.managed(unit_path(self.name))),
             Part("service", "service.running", service, {"watch": ("unit",)}),
         )
 
-    @property
-    def path(self) -> str:
-        """Path of the unit file."""
-        stem, dot, suffix = self.name.rpartition(".")
-        if not dot or suffix not in SUFFIXES:
-            stem, suffix = self.name, "service"
-        name, at, _ = stem.partition("@")
-        return f"{UNITS[0]}/{name}{at}.{suffix}"
+
+class Timer(WithText, kind="systemd_unit.timer"):
+    """A timer that runs, with its unit file and that of the service that it starts.
+
+    Its parts are `file.managed` for each file and `service.running` for the timer, which is restarted when its own file
+    has changed. A change of the service applies from its next start on. inotify reports changes of the files, D-Bus
+    those of the timer.
+
+    backup:
+      systemd_unit.timer:
+        - contents: |
+            [Timer]
+            OnCalendar=daily
+            Persistent=true
+            [Install]
+            WantedBy=timers.target
+        - service: |
+            [Service]
+            Type=oneshot
+            ExecStart=/usr/local/bin/backup
+    """
+
+    name: Unit
+    """The timer; without a suffix, `.timer` is added."""
+    service: str | tuple[str, ...] | None = None
+    """Text of the service of the same name. Default: the service exists already, or the timer names another unit."""
+    enable: bool | None = True
+    """Start the timer at boot (true) or not (false); left as it is if not declared."""
+
+    @model_validator(mode="after")
+    def _is_timer(self) -> Self:
+        if parted(self.name, "timer")[1] != "timer":
+            raise ValueError(f"{self.name} is no timer: write {parted(self.name)[0]}.timer, or leave out the suffix")
+        return self
+
+    def parts(self) -> Sequence[Part]:
+        """Return the files, then the timer. systemd reads the file of the service again when it has changed."""
+        stem = parted(self.name, "timer")[0]
+        timer = {"name": f"{stem}.timer", "enable": self.enable}
+        own = Part("timer", "file.managed", self.managed(unit_path(f"{stem}.timer")))
+        running = Part("running", "service.running", timer, {"watch": ("timer",)})
+        if self.service is None:
+            return own, running
+        path = unit_path(f"{stem}.service")
+        text = {**self.managed(path), "contents": self.service}
+        service = {key: value for key, value in text.items() if key not in {"source", "source_hash"}}
+        return (
+            Part("service", "file.managed", service),
+            Part("reload", "module.wait", RELOAD, {"watch": ("service",)}),
+            own,
+            running,
+        )
+
+
+class Dropin(WithText, kind="systemd_unit.dropin"):
+    """A file with some settings of a unit, beside those of its own file; systemd reads it when it has changed.
+
+    Its parts are `file.managed` and a call of systemd. The settings apply to a unit that runs from its next start on:
+    set `running`, or let a `service.running` watch this state. inotify reports changes of the file.
+
+    nginx.service:
+      systemd_unit.dropin:
+        - file: limits
+        - contents: |
+            [Service]
+            LimitNOFILE=65536
+        - running: true
+    """
+
+    file: Annotated[
+        str, shaped(r"[A-Za-z0-9_@%+:,-][A-Za-z0-9_@%+:,.-]*", "the name of a drop-in file, without a directory", 200)
+    ] = "holdfast.conf"
+    """Name of the file; without a suffix, `.conf` is added. systemd reads the files of a unit in the order of names."""
+    running: bool = False
+    """Keep the unit running, too, and restart it when the file has changed."""
+
+    def parts(self) -> Sequence[Part]:
+        """Return the file, then what makes it effective."""
+        stem, suffix = parted(self.name)
+        name = self.file if self.file.endswith(".conf") else f"{self.file}.conf"
+        managed = self.managed(f"{UNITS[0]}/{stem}.{suffix}.d/{name}", makedirs=True)
+        reload = Part("reload", "module.wait", RELOAD, {"watch": ("file",)})
+        service = Part("service", "service.running", {"name": self.name}, {"watch": ("file",), "require": ("reload",)})
+        return (Part("file", "file.managed", managed), reload, *((service,) if self.running else ()))

@@ -12,15 +12,27 @@ import importlib
 import inspect
 import json
 import logging
+import pkgutil
 import sys
 
+import salt.states
+
 logging.disable(logging.CRITICAL)
+
+
+def states(family: str) -> object:
+    """Return the module of a family, whose file may have a longer name: `ini_manage` for `ini`."""
+    named = [each.name for each in pkgutil.iter_modules(salt.states.__path__) if each.name.startswith(family)]
+    modules = [importlib.import_module(f"salt.states.{name}") for name in sorted(named)]
+    return next(
+        each for each in modules if getattr(each, "__virtualname__", each.__name__.rpartition(".")[2]) == family
+    )
 
 
 def arguments(kind: str) -> list[str]:
     """Return the arguments of a state, without its name and without those that accept any other argument."""
     family, _, word = kind.partition(".")
-    module = importlib.import_module(f"salt.states.{family}")
+    module = states(family)
     names = {said: name for name, said in getattr(module, "__func_alias__", {}).items()}
     parameters = inspect.signature(getattr(module, names.get(word, word))).parameters.values()
     return sorted(

@@ -272,3 +272,35 @@ def test_a_systemd_unit_is_a_file_and_a_service_that_watches_it(compile_tree, pr
     assert replace(whole, low={}).requisites == {"watch": (0, 1)}
     (problem,) = problems("app: systemd_unit.running\n")
     assert "give either contents or source" in problem.message
+
+
+def test_a_timer_is_two_files_and_the_timer(compile_tree, problems):
+    """The timer watches its own file; systemd reads that of the service when it has changed."""
+    texts = "    - contents: '[Timer]'\n    - service: '[Service]'\n"
+    service, reload, file, timer, whole = compile_tree(f"app@one:\n  systemd_unit.timer:\n{texts}").calls
+
+    assert (service.resource.name, service.resource.contents) == ("/etc/systemd/system/app@.service", "[Service]")
+    assert (reload.kind, reload.requisites) == ("module.wait", {"watch": (0,)})
+    assert file.resource.name == "/etc/systemd/system/app@.timer"
+    assert (timer.kind, timer.resource.name, timer.requisites) == ("service.running", "app@one.timer", {"watch": (2,)})
+    assert whole.identity == "systemd_unit.timer[app@one]"
+    only = compile_tree("app.timer:\n  systemd_unit.timer:\n    - contents: x\n").calls
+    assert [call.resource.name for call in only] == ["/etc/systemd/system/app.timer", "app.timer", "app.timer"]
+    (problem,) = problems(f"app.service:\n  systemd_unit.timer:\n{texts}")
+    assert "app.service is no timer: write app.timer" in problem.message
+
+
+def test_a_drop_in_is_a_file_that_systemd_reads(compile_tree, problems):
+    """With `running`, the unit watches it."""
+    text = "    - contents: '[Service]'\n"
+    file, reload, whole = compile_tree(f"app@one:\n  systemd_unit.dropin:\n{text}").calls
+
+    assert file.resource.name == "/etc/systemd/system/app@one.service.d/holdfast.conf"
+    assert reload.requisites == {"watch": (0,)}
+    assert whole.identity == "systemd_unit.dropin[app@one]"
+    calls = compile_tree(f"app.socket:\n  systemd_unit.dropin:\n{text}    - file: 10-x\n    - running: true\n").calls
+    assert calls[0].resource.name == "/etc/systemd/system/app.socket.d/10-x.conf"
+    assert (calls[2].resource.name, calls[2].requisites["watch"]) == ("app.socket", (0,))
+    for name in ("../x", ".x", "a/b", "'a b'"):
+        (problem,) = problems(f"app:\n  systemd_unit.dropin:\n{text}    - file: {name}\n")
+        assert "the name of a drop-in file" in problem.message
