@@ -12,6 +12,8 @@ PACKAGE = "holdfast.resources.kinds"
 MODULES: Mapping[str, str] = {
     "cmd": "run script wait",
     "cron": "absent env_absent env_present present",
+    "environ": "setenv",
+    "event": "send wait",
     "file.absent": "absent",
     "file.accumulated": "accumulated",
     "file.append": "append prepend",

@@ -28,6 +28,7 @@ EffectVerb = Literal[
     "refresh",
     "repair",
     "run",
+    "send",
     "unmount",
     "remove",
 ]
@@ -65,6 +66,7 @@ FORMS: Mapping[EffectVerb, Forms] = {
     "refresh": Forms("refreshed"),
     "repair": Forms("repaired"),
     "run": Forms("ran"),
+    "send": Forms("sent"),
     "unmount": Forms("unmounted", "removed"),
     "remove": Forms("removed", "removed"),
 }

@@ -106,12 +106,12 @@ DECLARATIONS = _of(
 CALLS = _of(
     "error",
     {
-        "accumulator-condition": "a state of an accumulator has a guard or a requisite that could keep it from running",
         "accumulator-orphan": "a state of an accumulator comes before no state of a file",
         "argument-missing": "a required argument is missing",
         "argument-type": "an argument has a wrong type",
         "argument-value": "an argument has an invalid value",
         "contradiction": "two states declare one thing differently; a warning if the earlier one is `lenient`",
+        "early-condition": "a state that takes effect before anything runs has a guard, or a requisite that is one",
         "function-lacking": "a state needs a function that its provider on this host lacks",
         "guard-call": "a guard calls a function that does not exist or that changes something",
         "identity-repeated": "two states cannot be told apart",

@@ -55,6 +55,8 @@ class Call:
     """
     unmet: str = ""
     """Why the call fails without being run: it has a requisite that matches nothing (only in lenient state files)."""
+    handed: Mapping[str, Any] | None = None
+    """Arguments of the resource that other states determine (`compile/hand_on.py`); low data do not have them."""
     place: Callable[[tuple[str | int, ...]], Spot] | None = field(default=None, compare=False, repr=False)
     """Returns the position of an argument, or of a value in it, for kinds whose provider may refuse arguments later."""
 

@@ -41,11 +41,11 @@ def parse_env(value: object) -> object:
         variables = dict([item.split("=", 1)]) if isinstance(item, str) and "=" in item else item
         if not isinstance(variables, Mapping):
             raise ValueError(f"{item!r} is not a variable: write 'NAME: value'")  # noqa: TRY004 - for pydantic
-        merged |= {str(name): _variable(str(name), text) for name, text in variables.items()}
+        merged |= {str(name): variable(str(name), text) for name, text in variables.items()}
     return merged
 
 
-def _variable(name: str, value: object) -> str:
+def variable(name: str, value: object) -> str:
     """Return the value of a variable as text. Raises `ValueError` for a name or value that no process can be given."""
     if isinstance(value, (Mapping, list, tuple)):
         raise ValueError(f"the variable {name} must be text, not {value!r}")  # noqa: TRY004 - for pydantic

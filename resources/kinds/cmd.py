@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from holdfast.resources import paths
 from holdfast.resources.accounts import account
+from holdfast.resources.accumulators import TakingVariables
 from holdfast.resources.context import CUT, PATH, Completed, Context, Watch
 from holdfast.resources.contract import Concern, Resource
 from holdfast.resources.dependencies import Dependency, owned_by, programs
@@ -56,7 +57,7 @@ WATCHED = 4096
 """Greatest length of the kept output of a watching command, in bytes."""
 
 
-class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
+class Command(TakingVariables, Edgeable, Sendable, Recvable, Resource, Refreshable):
     """Base of all commands. Guards (`onlyif`, `unless`, `creates`) are arguments of every state.
 
     A command always reports changes, because its effect is unknown. Only guards say whether a command is needed;
@@ -150,6 +151,10 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     def program(self) -> str:
         """Return the part of the command that names its program."""
         return self.name
+
+    def with_variables(self, variables: Mapping[str, str]) -> Mapping[str, Any]:
+        """Return the environment, in which the state's own variables win."""
+        return {"env": {**variables, **(self.env or {})}}
 
     def action(self) -> bool:
         """Return True: only the guards of the state say whether the command is needed."""

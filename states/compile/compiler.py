@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.states.compile.accumulate import collected, misplaced, unused
 from holdfast.states.compile.check import Checked, Checker
 from holdfast.states.compile.composite import Expander, Opened, Opener
 from holdfast.states.compile.contradictions import contradictions
+from holdfast.states.compile.hand_on import handed_on, misplaced, unused
 from holdfast.states.compile.low import Chunk, Made, compile_high, high_data
 from holdfast.states.compile.order import by_number, number
 from holdfast.states.compile.ordering_cache import OrderingCache, planned
@@ -201,7 +201,7 @@ class _CompilerRun:
         if collector:
             raise Refused(collector.problems, tuple(chunk.low for chunk in chunks), high_data(loaded))
         self.kept.order, self.kept.opened = order, opened
-        expanded = collected(self.kept.expander.expand(tuple(order.calls(chunks)), opened))
+        expanded = handed_on(self.kept.expander.expand(tuple(order.calls(chunks)), opened))
         self.trace.calls = superseded(expanded, conflicts.superseded)
         return self.trace.calls
 

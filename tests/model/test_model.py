@@ -39,6 +39,7 @@ ANYTHING = {
     "options": "each provider documents its own",
     "extra": "values that only one platform has",
     "changes": "old and new value of anything",
+    "data": "data of an event",
     "dataset": "data that file.serialize writes",
     "serializer_opts": "options differ from format to format; file.serialize checks them",
     "deserializer_opts": "options differ from format to format; file.serialize checks them",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import sqlite3
 import time
@@ -142,3 +143,24 @@ def test_no_secret_leaves_the_host(tree, own_broker, tmp_path):
     assert SECRET not in told + shown
     assert "only-for-root" not in told
     assert "hotfix" not in told
+
+
+def test_an_event_of_a_state_is_published_with_its_data(tree, own_broker):
+    """Once for each version of the state; a command of a later state has the variable of `environ.setenv`."""
+    with_broker(tree, own_broker.port)
+    out = tree.host / "out"
+    event = "my/tag: {event.send: [{data: {number: NUMBER}}]}\n"
+    command = f"COLOUR: {{environ.setenv: [{{value: blue}}]}}\nrun: {{cmd.run: [{{name: 'echo $COLOUR >{out}'}}]}}\n"
+
+    def sent():
+        return [each["record"] for each in heard.of("changes") if each["record"]["kind"] == "event.send"]
+
+    with Listener(own_broker.port) as heard, Agent(tree):
+        heard.wait(lambda: heard.of("gap"))
+        for number in (1, 2):
+            tree.sls("event", event.replace("NUMBER", str(number)) + command)
+            heard.wait(lambda number=number: len(sent()) == number)
+    assert [each["changes"] for each in sent()] == [
+        {"tag": "my/tag", "data": json.dumps({"number": number})} for number in (1, 2)
+    ]
+    assert out.read_text() == "blue\n"

@@ -107,7 +107,7 @@ async def _shell(call: Call, ctx: Context, command: str) -> Completed:
         command,
         cwd=low.get("cwd"),
         user=low.get("runas"),
-        env=_environment(low.get("env")),
+        env=_environment((call.handed or low).get("env", low.get("env"))),
         umask=parse_umask(umask) if umask is not None else None,
         check=False,
     )

@@ -157,7 +157,7 @@ def applied(call: Call, values: Values) -> Call:
     """Return the call with its received values. Raises `ValueError` for an invalid value, without naming the value."""
     cls = type(call.resource)
     known = set(names(cls))
-    arguments = {key: value for key, value in call.low.items() if key in known}
+    arguments = {key: value for key, value in call.low.items() if key in known} | dict(call.handed or {})
     for wanted in (each for each in call.meta.recv if each.argument in values):
         _put(arguments, wanted.steps or (wanted.argument,), values[wanted.argument].value)
     try:

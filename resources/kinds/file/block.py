@@ -68,10 +68,10 @@ class BlockReplace(Collecting, Sourced, Edit, kind="file.blockreplace"):
             raise ValueError("content contains marker_end: the block would end there")
         return self
 
-    def with_texts(self, texts: Mapping[str, Sequence[Any]]) -> Self:
-        """Return this state with the texts as further lines of its content."""
+    def with_texts(self, texts: Mapping[str, Sequence[Any]]) -> Mapping[str, Any]:
+        """Return the content, with the texts as further lines."""
         lines = [str(text) for given in texts.values() for text in given]
-        return self.model_copy(update={"content": "\n".join([*filter(None, [self.content]), *lines])})
+        return {"content": "\n".join([*filter(None, [self.content]), *lines])}
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the file and its sources on this host."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from holdfast.resources.accumulators import Collecting
 from holdfast.resources.context import Context, Watch
@@ -42,10 +42,10 @@ class Managed(Collecting, ManagedArguments, kind="file.managed"):
         wrong = wrong or next((name for name in CONTENT if both and getattr(self, name) != getattr(other, name)), None)
         return f"{wrong} differs" if wrong else None
 
-    def with_texts(self, texts: Mapping[str, Sequence[Any]]) -> Self:
-        """Return this state with the variable `accumulator` for its template."""
+    def with_texts(self, texts: Mapping[str, Sequence[Any]]) -> Mapping[str, Any]:
+        """Return the variables of the template, with `accumulator`."""
         variables = {**(self.context or {}), "accumulator": {name: [*given] for name, given in texts.items()}}
-        return self.model_copy(update={"context": variables}) if self.template else self
+        return {"context": variables} if self.template else {}
 
     def stated(self) -> str | None:
         """Return the content that the state gives, unless it is a template."""

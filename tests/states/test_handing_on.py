@@ -1,4 +1,4 @@
-"""`file.accumulated`: the compiler hands texts on to the states of the files that they are for."""
+"""`file.accumulated` and `environ.setenv`: the compiler hands texts and variables on to later states."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.agent.engine.call import guards
+from holdfast.agent.engine.deliver.transfer import applied
+from holdfast.resources.context import Completed, Received
+from holdfast.resources.testing import FakeContext
 from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Call, Compilation, CompilerInputs
 from holdfast.states.errors import CompileError
@@ -93,10 +97,14 @@ def test_a_block_has_the_texts_of_the_accumulators_that_it_requires(tree: Tree):
 @pytest.mark.parametrize(
     ("states", "code", "line"),
     [
-        (text_of("one", "a", "{require_in: [{cmd: x}]}") + FILE + "x: {cmd.run: [{creates: /x}]}\n", "orphan", 2),
-        (text_of("one", "a", "{order: 1}") + FILE, "orphan", 2),
-        (text_of("one", "a", f"{IN}, {{onlyif: 'true'}}") + FILE, "condition", 2),
-        (text_of("one", "a", f"{IN}, {{onchanges: [{{cmd: x}}]}}") + FILE + "x: {cmd.run: []}\n", "condition", 2),
+        (
+            text_of("one", "a", "{require_in: [{cmd: x}]}") + FILE + "x: {cmd.run: [{creates: /x}]}\n",
+            "accumulator-orphan",
+            2,
+        ),
+        (text_of("one", "a", "{order: 1}") + FILE, "accumulator-orphan", 2),
+        (text_of("one", "a", f"{IN}, {{onlyif: 'true'}}") + FILE, "early-condition", 2),
+        (text_of("one", "a", f"{IN}, {{onchanges: [{{cmd: x}}]}}") + FILE + "x: {cmd.run: []}\n", "early-condition", 2),
     ],
 )
 def test_texts_that_could_be_missing_are_refused(tree: Tree, states: str, code: str, line: int):
@@ -105,7 +113,7 @@ def test_texts_that_could_be_missing_are_refused(tree: Tree, states: str, code: 
         tree.compile(states)
 
     (problem,) = caught.value.problems
-    assert (problem.code, problem.location.line) == (f"accumulator-{code}", line)
+    assert (problem.code, problem.location.line) == (code, line)
 
 
 def test_a_text_for_a_file_without_a_state_is_a_warning(tree: Tree):
@@ -115,3 +123,59 @@ def test_a_text_for_a_file_without_a_state_is_a_warning(tree: Tree):
 
     assert warning.code == "accumulator-unused"
     assert "neither file.managed nor file.blockreplace manages /etc/apps" in warning.message
+
+
+def test_later_commands_have_the_variables_of_earlier_states(tree: Tree):
+    """A command's own variables win; a command before the state has none; one can be removed again."""
+    states = (
+        "before: {cmd.run: [{creates: /x}]}\n"
+        "A: {environ.setenv: [{value: '1'}]}\n"
+        "more: {environ.setenv: [{value: {B: 2, C: false}}]}\n"
+        "one: {cmd.run: [{env: {A: own}}]}\n"
+        "B: {environ.setenv: [{value: false}, {false_unsets: true}]}\n"
+        "two: {cmd.wait: []}\n"
+    )
+    calls = {call.low["__id__"]: call for call in tree.compile(states).calls}
+
+    assert calls["before"].resource.env is None
+    assert calls["one"].resource.env == {"A": "own", "B": "2", "C": ""}
+    assert calls["two"].resource.env == {"A": "1", "C": ""}
+    assert calls["two"].handed == {"env": {"A": "1", "C": ""}}
+    assert "env" not in calls["two"].low
+
+
+def test_variables_under_a_condition_are_refused(tree: Tree):
+    """The state takes effect when the states are compiled."""
+    with pytest.raises(CompileError) as caught:
+        tree.compile("A:\n  environ.setenv:\n    - value: x\n    - onlyif: 'true'\n")
+
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.location.line) == ("early-condition", 4)
+    assert problem.hint == "put the condition into the state file: {% if ... %}"
+
+
+async def test_a_guard_has_the_variables_too(tree: Tree, tmp_path: Path):
+    """It decides for the command, so it must see what the command would see."""
+    states = "A: {environ.setenv: [{value: '1'}]}\nrun: {cmd.run: [{name: x}, {env: {B: 2}}, {onlyif: test}]}\n"
+    seen = {}
+
+    class Seeing(FakeContext):
+        async def run(self, *argv, env=None, **_):
+            seen.update(env or {})
+            return Completed(argv, 1, 0, "", "")
+
+    assert await guards.refusal(tree.call(states, "cmd.run[run]"), Seeing(tmp_path)) is None
+    assert seen == {"A": "1", "B": "2"}
+
+
+def test_a_received_argument_does_not_displace_what_was_handed_on(tree: Tree):
+    """The resource is made anew with the received value, and keeps its texts."""
+    states = (
+        text_of("one", "a")
+        + "/etc/app: {file.managed: [{template: jinja}, {recv: {contents: {cmd: token, key: stdout}}}]}\n"
+        + "token: {cmd.run: [{name: make}]}\n"
+    )
+    call = tree.call(states, "file.managed[/etc/app]")
+    resource = applied(call, {"contents": Received("sent", changed=True)}).resource
+
+    assert (resource.contents, resource.context) == ("sent", {"accumulator": {"ports": ["a"]}})

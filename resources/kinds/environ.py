@@ -1,0 +1,78 @@
+"""`environ.setenv`: variables for the commands of later states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, model_validator
+
+from holdfast.resources.accepts import accepts
+from holdfast.resources.accumulators import SettingVariables
+from holdfast.resources.context import Context, announced
+from holdfast.resources.contract import Resource
+from holdfast.resources.effects import EffectVerb
+from holdfast.resources.fields import Given, field
+from holdfast.resources.kinds._commands import EnvironmentValue, variable
+
+
+@accepts(dict[str, EnvironmentValue], str, float, Literal[False])
+def parse_value(value: object) -> object:
+    """Return a text, or a mapping of variables, in which False stays False. Raises `ValueError`."""
+    if isinstance(value, Mapping):
+        return {str(name): False if each is False else variable(str(name), each) for name, each in value.items()}
+    if value is None:
+        raise ValueError("it has no value: write '' for an empty one")
+    return value if value is False else variable("x", value)
+
+
+class SetEnv(SettingVariables, Resource, kind="environ.setenv"):
+    """Variables in the environment of all commands of the states that run after this one.
+
+        locale of commands:
+          environ.setenv:
+            - name: LC_ALL
+            - value: de_DE.UTF-8
+
+    In Salt, this state changes the environment of the process that applies the states, until that ends. An agent runs
+    for months, and gives each command a clean environment: the compiler therefore adds the variables to the `env` of
+    all commands that come later in the order of execution (`cmd.run`, `cmd.script`, `cmd.wait`, and their guards).
+    `env` of the command itself wins. Programs that other kinds start, and the agent itself, do not get the variables.
+    For logins and services, write `/etc/environment` or a unit. Because the states are compiled before anything runs,
+    the state cannot have a guard.
+    """
+
+    exclusive: ClassVar[bool] = False
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ()
+    ignored: ClassVar[Mapping[str, str]] = {
+        "update_minion": "the agent's own environment is not that of commands",
+        "permanent": "Windows only",
+    }
+    refused: ClassVar[Mapping[str, str]] = {
+        "clear_all": "the environment of commands is clean already; name the variables that are to be empty"
+    }
+
+    name: Given
+    """Name of the variable, unless `value` is a mapping."""
+    value: Annotated[str | Literal[False] | dict[str, str | Literal[False]], BeforeValidator(parse_value)] = field()
+    """Value of the variable, or a mapping of variables. False: empty, or none with `false_unsets`."""
+    false_unsets: bool = False
+    """Let a variable that is false be none, even if an earlier state sets it."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        for name, value in self.variables().items():
+            variable(name, value)
+        return self
+
+    def variables(self) -> Mapping[str, str | None]:
+        """Return the variables; None for one that is not to be set."""
+        given = self.value if isinstance(self.value, dict) else {self.name: self.value}
+        none = None if self.false_unsets else ""
+        return {name: none if value is False else value for name, value in given.items()}
+
+    @announced
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Do nothing: the commands have the variables already."""
+        ctx.report.comment = f"the commands of later states have {', '.join(self.variables())}"
+        return True

@@ -1,0 +1,90 @@
+"""`event.*`: events that states send."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator
+
+from holdfast.resources.context import Context
+from holdfast.resources.contract import Resource
+from holdfast.resources.effects import Effect, EffectVerb
+from holdfast.resources.fields import Line, plain_numbers
+from holdfast.resources.traits import Refreshable
+
+
+class EventKind(Refreshable, Resource):
+    """Base of the kinds of events; the name is the tag of the event."""
+
+    exclusive: ClassVar[bool] = False
+    public_results: ClassVar[bool] = True
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("send",)
+    ignored: ClassVar[Mapping[str, str]] = {
+        "show_changed": "the record of the change is the event",
+        "sfun": "Salt does not use it either",
+    }
+    refused: ClassVar[Mapping[str, str]] = {
+        "with_env": "the environment of the agent is not sent; put what is needed into data",
+        "with_grains": "put the grains that are needed into data: {{ grains['fqdn'] }}",
+        "with_pillar": "the pillar has secrets; put what is needed into data",
+        "preload": "an event has no envelope; put what is needed into data",
+    }
+
+    name: Line
+    """Tag of the event, such as `mycompany/web/ready`."""
+    data: Annotated[Any, BeforeValidator(plain_numbers)] = None
+    """Data of the event. Every user of the host, and of the broker, may see them; secrets of the pillar are masked."""
+
+    def action(self) -> bool:
+        """Return True: nothing says whether an event has to be sent."""
+        return True
+
+    async def refresh(self, ctx: Context, apply: bool) -> bool:
+        """Send the event again."""
+        return self.send(ctx, apply=apply)
+
+    def send(self, ctx: Context, *, apply: bool) -> bool:
+        """Report the event as a change, whose record is published."""
+        ctx.report.changes = {"tag": self.name, "data": self.data}
+        ctx.report.did(Effect(("send",), f"event {self.name}"), applied=apply)
+        return False
+
+
+class Send(EventKind, kind="event.send"):
+    """Send an event, once for each version of the state, and whenever a state that it watches has changed.
+
+        mycompany/web/ready:
+          event.send:
+            - data:
+                status: the web server has its configuration
+            - require:
+              - file: /etc/nginx/nginx.conf
+
+    The event is a record of the history, with the tag and the data as its changes: `holdfast history` and `holdfast
+    log` show it. If the settings name a broker ([mqtt.md](../mqtt.md)), it is published to the topic `changes`. It is
+    sent at least once, even if the broker is away or the agent is killed.
+    """
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Send the event."""
+        return self.send(ctx, apply=apply)
+
+
+class Wait(EventKind, kind="event.wait"):
+    """Send an event only when a state that it watches has changed.
+
+    mycompany/web/reconfigured:
+      event.wait:
+        - watch:
+          - file: /etc/nginx/nginx.conf
+    """
+
+    def action(self) -> bool:
+        """Return False: without a change there is nothing to do."""
+        return False
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Do nothing."""
+        ctx.report.comment = "waits for a change of a watched state"
+        return True
