@@ -11,7 +11,7 @@ from collections.abc import Mapping
 PACKAGE = "holdfast.resources.kinds"
 MODULES: Mapping[str, str] = {
     "cmd": "run script wait",
-    "cron": "absent env_absent env_present present",
+    "cron": "absent env_absent env_present file present",
     "environ": "setenv",
     "event": "send wait",
     "file.absent": "absent",

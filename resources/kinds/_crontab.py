@@ -92,9 +92,7 @@ class Crontab:
 
         `words` are used if the crontab has no tag line yet.
         """
-        lines = text.splitlines()
-        if lines and lines[0].startswith(HEADER):
-            del lines[:3]
+        lines = without_header(text).splitlines()
         ours = next((number for number, line in enumerate(lines, 1) if line in TAGS), len(lines))
         words = TAGS.get(lines[ours - 1], words) if ours else words
         return cls([*(CrontabSection([line]) for line in lines[:ours]), *_sections(lines[ours:])], words)
@@ -190,6 +188,11 @@ def _job(before: Iterable[str], line: re.Match[str], *, disabled: bool) -> CronJ
             identifier, text = text[mark.end() :].strip(), text[: mark.start()]
         said.append(comment_text(text))
     return CronJob(tuple(line["when"].split()), line["command"], identifier, "\n".join(said).strip("\n"), disabled)
+
+
+def without_header(text: str) -> str:
+    """Return the text of a crontab without the lines that some implementations of cron show before it."""
+    return "".join(text.splitlines(keepends=True)[3:]) if text.startswith(HEADER) else text
 
 
 def comment_text(comment: str) -> str:

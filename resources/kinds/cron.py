@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field, model_validator
 
-from holdfast.resources import paths
-from holdfast.resources.context import Context, Watch
-from holdfast.resources.contract import Concern, Resource, Uid
+from holdfast.resources.context import Context, Watch, announced
+from holdfast.resources.contract import Uid
 from holdfast.resources.delta import Delta, State
-from holdfast.resources.dependencies import Dependency, owned_by, programs
+from holdfast.resources.dependencies import Dependency, programs
+from holdfast.resources.diff import hidden, unified
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
-from holdfast.resources.fields import Account, Line, Text, field, one_line, shaped
+from holdfast.resources.fields import Line, Text, Variables, field, one_line, shaped
 from holdfast.resources.file_locks import file_lock
-from holdfast.resources.kinds._crontab import OWN, SALT, CronJob, Crontab, Variable, comment_text
+from holdfast.resources.kinds._crontab import CronJob, Crontab, Variable, comment_text, without_header
 from holdfast.resources.kinds._crontimes import DayOfMonth, DayOfWeek, Hour, Minute, Month, Special
-from holdfast.resources.paths.replacing import about_to_replace
-from holdfast.resources.traits import Declaration, Edgeable, Reversible
+from holdfast.resources.kinds._in_crontab import InCrontab
+from holdfast.resources.kinds.file import content
+from holdfast.resources.traits import Declaration, FromSources, UsedSource
 
 TIMES: Mapping[str, tuple[int, int]] = {
     "minute": (0, 59),
@@ -31,89 +31,6 @@ TIMES: Mapping[str, tuple[int, int]] = {
     "dayweek": (0, 6),
 }
 """The five fields in their order -> the range of random values."""
-LARGE = 1 << 16
-"""Crontabs of at least this number of characters are parsed in a thread."""
-SPOOLS = {"Debian": "/var/spool/cron/crontabs", "Alpine": "/var/spool/cron/crontabs", "Suse": "/var/spool/cron/tabs"}
-"""Family of systems -> directory of the crontabs."""
-SPOOL = "/var/spool/cron"
-"""Directory of the crontabs in all other systems."""
-
-
-class InCrontab(Edgeable, Reversible, Resource):
-    """Base of the kinds of this family: the crontab of a user."""
-
-    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("add", "change", "remove")
-    concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
-    user: Account = "root"
-    """User whose crontab this is."""
-
-    async def crontab(self, ctx: Context) -> Crontab:
-        """Return the present crontab; empty if there is none. Raises `Permanent`."""
-        done = await ctx.run("crontab", "-u", self.user, "-l", check=False)
-        if done.retcode != 0 and "no crontab" not in done.stderr:
-            raise Permanent(
-                f"cannot read the crontab of {self.user}: "
-                f"{done.stderr.strip() or f'crontab ended with status {done.retcode}'}"
-            )
-        if done.truncated:  # the missing part would be lost when the crontab is written
-            raise Permanent(f"cannot read the crontab of {self.user}: it is larger than 1 MiB")
-        text = done.stdout if done.retcode == 0 else ""
-        words = SALT if ctx.salt_names else OWN
-        return await ctx.blocking(Crontab.read, text, words) if len(text) > LARGE else Crontab.read(text, words)
-
-    async def edit(self, ctx: Context, change: Callable[[Crontab], object]) -> None:
-        """Apply `change` to the crontab, one resource at a time. Raises `Permanent` with the message of cron."""
-        async with file_lock(f"crontab of {self.user}"):
-            tab = await self.crontab(ctx)
-            change(tab)
-            await ctx.blocking(_keep, self._file(ctx))
-            done = await ctx.run("crontab", "-u", self.user, "-", stdin=tab.text(), check=False)
-        if done.retcode != 0:
-            raise Permanent(
-                f"cannot change the crontab of {self.user}: {(done.stderr.strip() or 'crontab failed').splitlines()[0]}"
-            )
-
-    def watch(self, ctx: Context) -> Watch:
-        """Watch the file of the crontab."""
-        return ctx.watch_path(self._file(ctx))
-
-    def _file(self, ctx: Context) -> str:
-        return f"{SPOOLS.get(ctx.facts.get('os_family', ''), SPOOL)}/{self.user}"
-
-    def touches(self) -> tuple[Uid, ...]:
-        """Return the path of the crontab on each family of systems."""
-        return tuple([("path", f"{spool}/{self.user}") for spool in {*SPOOLS.values(), SPOOL}])
-
-    def offers(self) -> tuple[Uid, ...]:
-        """Return nothing: no resource depends on a crontab."""
-        return ()
-
-    def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the user, and the package of cron."""
-        return (*owned_by(self.user, None), Dependency("pkg", "cron", vital=False))
-
-    def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return the user and the name, as Salt does."""
-        return {self.user: self.name}
-
-    def explain(self, ctx: Context) -> str:
-        """Return why no change was needed."""
-        return f"{self.name} is {'not in' if self.desired() is None else 'as declared in'} the crontab of {self.user}"
-
-    def effect(self, delta: Delta) -> Effect:
-        """Return what a repair does to the crontab."""
-        crontab = f"the crontab of {self.user}"
-        if delta.create:
-            return Effect(("add",), self.name, detail=f" to {crontab}")
-        if delta.remove:
-            return Effect(("remove",), self.name, detail=f" from {crontab}")
-        return Effect(("change",), self.name, ", ".join(delta.fields), f" in {crontab}")
-
-
-def _keep(path: str) -> None:
-    """Let the agent keep a crontab that `crontab` is about to replace, or note why that is not possible. Blocks."""
-    with suppress(OSError, paths.Unsafe):
-        about_to_replace(paths.at(path), None)
 
 
 class JobKind(InCrontab):
@@ -337,3 +254,103 @@ class EnvAbsent(InEnvironment, kind="cron.env_absent"):
         await self.edit(
             ctx, lambda tab: tab.remove(*(Variable(self.name, value) for value in tab.variables(self.name)))
         )
+
+
+class File(FromSources, InCrontab, kind="cron.file"):
+    """The whole crontab of a user, from a file; the name is its source.
+
+        salt://app/crontab:
+          cron.file:
+            - user: app
+
+    cron itself checks the new crontab: what it refuses is an error, and the present crontab stays. Jobs that others add
+    are removed, also those of `cron.present` for the same user.
+    """
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "change")
+    ignored: ClassVar[Mapping[str, str]] = {
+        "backup": "the agent keeps what it replaces; `holdfast drift restore` puts it back",
+    }
+
+    name: Annotated[content.Source, Field(min_length=1)]
+    """Source of the crontab: salt://, file://, an absolute path, http(s)://."""
+    source_hash: Text | None = None
+    """Hash of the source, or the URL of a file with hashes; required for http."""
+    source_hash_name: str | None = None
+    """Name of the source in a file with hashes."""
+    template: Literal["jinja"] | None = None
+    """Render the source before it is used."""
+    context: Variables | None = None
+    """Variables of the template."""
+    defaults: Variables | None = None
+    """Variables of the template where `context` has none."""
+    replace: bool = True
+    """Replace a crontab that exists already."""
+    show_changes: bool = False
+    """Show the diff: only root and the user can read the crontab."""
+
+    @model_validator(mode="after")
+    def _verifiable(self) -> Self:
+        if self.name.startswith(content.REMOTE) and not self.source_hash:
+            raise ValueError(f"source {self.name} needs source_hash")
+        return self
+
+    def used_sources(self) -> list[UsedSource]:
+        """Return the source, and the file of hashes."""
+        used = [UsedSource(self.name, template=self.template is not None)]
+        hashes = self.source_hash is not None and self.source_hash.startswith(content.SCHEMES)
+        return [*used, UsedSource(str(self.source_hash))] if hashes else used
+
+    def uids(self) -> tuple[Uid, ...]:
+        """Return the uid of the whole crontab."""
+        return (("crontab", self.user),)
+
+    def watch(self, ctx: Context) -> Watch:
+        """Watch the file of the crontab, and sources on this host."""
+        local = (ctx.source_outside(used.url) for used in self.used_sources())
+        return ctx.watch_path(self._file(ctx), *(path for path in local if path is not None))
+
+    async def inverse(self, ctx: Context) -> Declaration:
+        """Return the present crontab, which may be empty."""
+        copy = str(ctx.var_dir / f"crontab-{self.user}")
+        await ctx.write_file(copy, without_header(await self.present(ctx)).encode(), mode=0o600, touches=False)
+        return Declaration("cron.file", {"name": copy, "user": self.user}, copy)
+
+    @announced
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Compare the whole crontab with the source, and replace it."""
+        present = without_header(await self.present(ctx))
+        if present and not self.replace:
+            ctx.report.comment = f"{self.user} has a crontab, and replace is false"
+            return True
+        wanted = await self._wanted(ctx)
+        if present == wanted:
+            ctx.report.comment = f"the crontab of {self.user} is as declared"
+            return True
+        if apply:
+            await ctx.assignment.announce()
+            ctx.report.changing()
+            async with file_lock(f"crontab of {self.user}"):
+                await self.put(ctx, wanted)
+            if without_header(await self.present(ctx)) != wanted:
+                raise Permanent(f"the crontab of {self.user} still differs after the repair")
+        diff = unified(present.encode(), wanted.encode(), f"crontab of {self.user}")
+        instead = hidden(self.show_changes or None, 0o600)
+        ctx.report.diff = "" if instead else diff
+        ctx.report.changes = {"diff": instead or diff}
+        ctx.report.did(Effect(("change" if present else "create",), f"the crontab of {self.user}"), applied=apply)
+        return False
+
+    async def _wanted(self, ctx: Context) -> str:
+        """Return the declared crontab. Raises `Permanent` or `Temporary`."""
+        name, trusted = self.source_hash_name or "", self.template is not None
+        sources = ((self.name, None),)
+        _, data = await content.fetch(ctx, sources, trusted=trusted, source_hash=self.source_hash, name=name)
+        text = content.decoded(data, self.name)
+        if self.template:
+            own = {"source": self.name, "name": self.name, "user": self.user, "saltenv": "base"}
+            variables = {**own, **(self.defaults or {}), **(self.context or {})}
+            text = ctx.render(text, name=self.name, variables=variables)
+        if "\0" in text:
+            raise Permanent(f"cannot use {self.name} as a crontab: it has a NUL character")
+        return content.finished(text, newline=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from holdfast.resources.context import Completed
+from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds._crontab import OWN, SALT, Crontab
-from holdfast.resources.kinds.cron import Absent, Present
+from holdfast.resources.kinds.cron import Absent, File, Present
 from holdfast.resources.registry import find
 from holdfast.resources.testing import FakeContext
 
@@ -172,3 +174,37 @@ def test_what_would_not_be_one_line_is_refused(wrong):
     """A crontab is made of lines."""
     with pytest.raises(ValidationError):
         Present.declare(**{"name": "/bin/x", **wrong})
+
+
+async def test_the_crontab_before_a_file_is_its_inverse(ctx):
+    """Reversing puts back the crontab, even an empty one."""
+    ctx.tab = "* * * * * /bin/own\n"
+    kind, arguments, kept = await File.declare("salt://tab", user="app").inverse(ctx)
+
+    assert (kind, arguments) == ("cron.file", {"name": kept, "user": "app"})
+    assert Path(kept).read_text() == ctx.tab
+    assert Path(kept).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": "tab"}, "name"),
+        ({"name": "http://host/tab"}, "source http://host/tab needs source_hash"),
+        ({"name": "salt://tab", "user": "-r"}, "is not the name of an account"),
+    ],
+)
+def test_a_crontab_needs_a_source_that_can_be_verified(arguments, message):
+    """A name that is no source, and a remote one without a hash, are refused."""
+    with pytest.raises(ValidationError) as caught:
+        File.model_validate(arguments)
+
+    assert message in str(caught.value)
+
+
+async def test_a_crontab_with_a_nul_character_is_refused(ctx):
+    """Cron would read it only up to there."""
+    ctx.sources = {"salt://tab": "* * * * * x\0y\n"}
+    with pytest.raises(Permanent, match="it has a NUL character"):
+        await File.declare("salt://tab").check_apply(ctx, True)
+    assert ctx.tab == ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.resources.kinds import cron
+from holdfast.resources.kinds import _in_crontab
 from holdfast.resources.kinds.cron import EnvPresent
 from holdfast.resources.paths.replacing import KEEPER
 from holdfast.resources.testing import FakeContext
@@ -36,7 +36,7 @@ async def test_a_crontab_is_kept_before_it_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spool: str
 ) -> None:
     """A missing directory of crontabs is no error: `crontab` makes it."""
-    monkeypatch.setattr(cron, "SPOOL", str(tmp_path / "crontabs"))
+    monkeypatch.setattr(_in_crontab, "SPOOL", str(tmp_path / "crontabs"))
     if spool == "there":
         (tmp_path / "crontabs").mkdir()
     notes = Notes()
