@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 PACKAGE = "holdfast.resources.kinds"
 MODULES: Mapping[str, str] = {
+    "alias": "absent present",
     "cmd": "run script wait",
     "cron": "absent env_absent env_present file present",
     "environ": "setenv",

@@ -190,6 +190,7 @@ KINDS: list[tuple[str, str, dict[str, Any]]] = [
     ("file.pruned", "sub/d", {"recurse": True, "ignore_errors": True}),
     ("ssh_auth.present", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA", {"user": "root", "config": "{home}/sub/f"}),
     ("ssh_auth.present", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA", {"user": "root", "config": "{home}/sub/d/new/f"}),
+    ("alias.present", "a", {"target": "b", "config": "{home}/sub/f"}),
     ("host.present", "a", {"ip": "192.0.2.1", "config": "{home}/sub/f"}),
     ("ssh_known_hosts.present", "a", {"key": "AAAAC3NzaC1lZDI1NTE5AAAA", "config": "{home}/sub/f"}),
 ]

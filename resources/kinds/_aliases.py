@@ -1,0 +1,92 @@
+"""The text of a file of mail aliases, as in aliases(5) of Postfix, Exim and Sendmail."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+_NAME = re.compile(r'(?:"((?:[^"\\]|\\.)*)"|([^\s:#"][^\s:"]*))[ \t]*:')
+_TARGET = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^,])+')
+_PLAIN = re.compile(r"[\w.+=@-]+")
+
+
+@dataclass(slots=True)
+class Alias:
+    """One entry: the numbers of its lines, its name and its targets."""
+
+    lines: list[int]
+    name: str
+    text: str = field(default="")
+    """What follows the colon, with the lines that continue it."""
+
+    def targets(self) -> list[str]:
+        """Return the targets as they are written."""
+        return split(self.text)
+
+
+def split(text: str) -> list[str]:
+    """Return the targets of a text: commas outside of double quotes separate them."""
+    return [target for target in (found.strip() for found in _TARGET.findall(text)) if target]
+
+
+def target(text: str) -> str:
+    """Return one target as it is written: a command or a path with blanks or commas is quoted."""
+    if text.startswith('"') or not re.search(r'[\s,"\\]', text) or not text.startswith(("|", "/", ":include:")):
+        return text
+    escaped = re.sub(r'(["\\])', r"\\\1", text)
+    return f'"{escaped}"'
+
+
+def raw_lines(text: str) -> list[str]:
+    """Return the lines, with their ends."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def aliases(text: str) -> Iterator[Alias]:
+    """Yield the entries. A line that begins with a blank continues the entry before it, also after comments."""
+    entry: Alias | None = None
+    for number, line in enumerate(raw_lines(text)):
+        bare = line.strip()
+        if not bare or bare.startswith("#"):
+            continue
+        if line[0] in " \t":
+            if entry is not None:
+                entry.lines.append(number)
+                entry.text += f" {bare}"
+            continue
+        if entry is not None:
+            yield entry
+        found = _NAME.match(line)
+        entry = None
+        if found is not None:
+            name = found[2] if found[1] is None else re.sub(r"\\(.)", r"\1", found[1])
+            entry = Alias([number], name.lower(), line[found.end() :].strip())
+    if entry is not None:
+        yield entry
+
+
+def edited(text: str, name: str, targets: Sequence[str]) -> str:
+    """Return the text with one entry of a name, in its first place or at the end; with none for no targets."""
+    lines = raw_lines(text)
+    new = [f"{name if _PLAIN.fullmatch(name) else _quoted(name)}: {', '.join(targets)}\n"] if targets else []
+    mine = [entry for entry in aliases(text) if entry.name == name.lower()]
+    gone = {number for entry in mine for number in entry.lines}
+    if mine and targets and mine[0].targets() == [*targets]:
+        gone -= {*mine[0].lines}
+        new = []
+    place = min(gone) if mine and new else len(lines)
+    if place == len(lines) and new:
+        lines[-1:] = [f"{line.rstrip(chr(10))}\n" for line in lines[-1:]]
+    return "".join(
+        [
+            *(line for number, line in enumerate(lines[:place]) if number not in gone),
+            *new,
+            *(line for number, line in enumerate(lines[place:], place) if number not in gone),
+        ]
+    )
+
+
+def _quoted(name: str) -> str:
+    escaped = re.sub(r'(["\\])', r"\\\1", name)
+    return f'"{escaped}"'
