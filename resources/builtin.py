@@ -11,6 +11,7 @@ from collections.abc import Mapping
 PACKAGE = "holdfast.resources.kinds"
 MODULES: Mapping[str, str] = {
     "alias": "absent present",
+    "alternatives": "auto install remove set",
     "cmd": "run script wait",
     "cron": "absent env_absent env_present file present",
     "environ": "setenv",
