@@ -49,6 +49,7 @@ MODULES: Mapping[str, str] = {
     "service": "dead disabled enabled masked running unmasked",
     "ssh_auth": "absent manage present",
     "ssh_known_hosts": "absent present",
+    "sudoers": "include",
     "sysctl": "present",
     "systemd_unit": "dropin running timer",
     "test": "check_pillar configurable_test_state fail_with_changes fail_without_changes nop show_notification "

@@ -1,0 +1,180 @@
+"""Files of rules that sudo includes, checked by visudo before and after they are put in place."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BeforeValidator, PrivateAttr, model_validator
+
+from holdfast.resources import paths
+from holdfast.resources.context import Context, Watch, announced
+from holdfast.resources.contract import Concern, Uid
+from holdfast.resources.delta import Delta, State
+from holdfast.resources.dependencies import Dependency
+from holdfast.resources.effects import Effect, EffectVerb
+from holdfast.resources.errors import Permanent
+from holdfast.resources.fields import AbsPath, Text, shaped
+from holdfast.resources.kinds._config_file import ConfigEntry
+from holdfast.resources.kinds.file.base import found, os_errors
+from holdfast.resources.kinds.file.content import finished, parse_contents
+from holdfast.resources.kinds.file.sources import Sourced
+from holdfast.resources.traits import Declaration, Reversible
+
+DIRECTORY = "/etc/sudoers.d"
+MODE = 0o440
+TIMEOUT = 30.0
+"""Seconds after which visudo is ended."""
+
+
+class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
+    """A file of rules that sudo includes. The name is that of the file in /etc/sudoers.d.
+
+    The file belongs to root with mode 0440. `visudo -c` checks it before it is put in place, and the whole
+    configuration afterwards: if that has an error then, the former file is put back. The watch is inotify.
+
+    operators:
+      sudoers.include:
+        - contents: |
+            %operators ALL = (root) NOPASSWD: /usr/bin/systemctl restart app.service
+    """
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "change")
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
+    mode_of_new: ClassVar[int] = MODE
+
+    name: Annotated[
+        Text,
+        shaped(
+            r"[A-Za-z0-9_][A-Za-z0-9_@+-]*", "the name of a file that sudo reads: it has letters, digits and _@+-", 200
+        ),
+    ]
+    """Name of the file. sudo skips files whose name has a dot or ends with `~`."""
+    contents: Annotated[str, BeforeValidator(parse_contents)] | None = None
+    """The rules, as in sudoers(5): text, or a list of lines. Or give a source."""
+    directory: AbsPath = DIRECTORY
+    """The directory that sudo includes."""
+
+    _rules: str | None = PrivateAttr(None)
+    """The content to write, once the sources have been read."""
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if (self.contents is None) == (not self.all_sources()):
+            raise ValueError("give either contents or a source: the rules can come from one place only")
+        return self
+
+    def file(self) -> str:
+        """Return the path of the file."""
+        return f"{self.directory.rstrip('/')}/{self.name}"
+
+    def wanted(self) -> str:
+        """Return the content of the file."""
+        text = self.contents if self._rules is None else self._rules
+        return finished(text or "", newline=True)
+
+    @announced
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Read the sources first, which only trusted users may be able to write."""
+        if self.contents is None and self._rules is None:
+            for path in self.outside_paths(ctx):
+                with os_errors("read", path):
+                    paths.demand_trusted_file(path)
+            copy = self.model_copy()
+            copy._rules = "".join(await self.fetch(ctx))  # noqa: SLF001 - a copy of this resource
+            return await copy.check_apply(ctx, apply)
+        return await super().check_apply(ctx, apply)
+
+    def desired(self) -> State:
+        """Return content, owner and mode."""
+        return {"contents": self.wanted(), "mode": f"{MODE:04o}", "owner": "root"}
+
+    def read(self, text: str) -> State:
+        """Return the content."""
+        return {"contents": text}
+
+    def edited(self, text: str) -> str:
+        """Return the declared content, whatever the present one is."""
+        return self.wanted()
+
+    async def probe(self, ctx: Context) -> State:
+        """Return the present content, owner and mode."""
+        seen = found(self.file(), follow=True)[1]
+        state = await super().probe(ctx)
+        if seen is None:
+            return None
+        owner = "root" if seen.st_uid in paths.trusted_uids() and seen.st_gid in {0, seen.st_uid} else str(seen.st_uid)
+        return {**(state or {}), "mode": f"{stat.S_IMODE(seen.st_mode):04o}", "owner": owner}
+
+    async def verify(self, ctx: Context, path: str) -> None:
+        """Check the new file alone."""
+        error = await self._error(ctx, "-f", path)
+        if error is not None:
+            raise Permanent(f"cannot put {self.file()} in place: visudo: {error}")
+
+    async def _error(self, ctx: Context, *more: str) -> str | None:
+        """Return the first complaint of visudo; None if there is none. Raises `Permanent` without visudo."""
+        done = await ctx.run("visudo", "-c", *more, check=False, timeout=TIMEOUT)
+        if done.retcode == 0:
+            return None
+        said = (line.strip() for line in (done.stderr + done.stdout).splitlines())
+        return next(filter(None, said), f"it ended with status {done.retcode}")
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """Put the file in place; put the former one back if the configuration has an error that it did not have."""
+        before, sound = delta.before, await self._error(ctx) is None
+        if before is None or "contents" in delta.fields:
+            await super().apply(ctx, delta)
+        self._protect()
+        error = await self._error(ctx)
+        if error is not None and sound:
+            await self._put_back(ctx, None if before is None else before["contents"])
+            raise Permanent(f"cannot keep {self.file()}: visudo: {error}")
+        if error is not None:
+            raise Permanent(f"{self.file()} is in place, but sudo has another error: visudo: {error}")
+
+    def _protect(self) -> None:
+        """Give the file to root, with the mode that sudo demands."""
+        place, seen = found(self.file(), follow=True)
+        if place is not None and seen is not None:
+            with os_errors("change the mode of", self.file()):
+                paths.change(place, seen, *((0, 0) if os.geteuid() == 0 else (-1, -1)), MODE)
+
+    async def _put_back(self, ctx: Context, former: str | None) -> None:
+        if former is not None:
+            await ctx.write_file(self.file(), former.encode(errors="surrogateescape"), mode=MODE)
+            return
+        with os_errors("remove", self.file()):
+            await ctx.blocking(paths.at(self.file()).unlink)
+
+    def watch(self, ctx: Context) -> Watch:
+        """Watch the file and its sources on this host."""
+        return ctx.watch_path(self.file(), *self.outside_paths(ctx))
+
+    def uids(self) -> tuple[Uid, ...]:
+        """Return the uid of the file."""
+        return (("path", self.file()),)
+
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the directory, and the package of sudo."""
+        return (*super().dependencies()[1:], Dependency("pkg", "sudo", vital=False))
+
+    def effect(self, delta: Delta) -> Effect:
+        """Return what a repair does to the file."""
+        if delta.create:
+            return Effect(("create",), self.file(), detail=f" with mode {MODE:04o}")
+        return Effect(("change",), self.file(), " and ".join(delta.fields))
+
+    def changes(self, delta: Delta) -> dict[str, Any]:
+        """Return the fields that differ, without the rules."""
+        done = super().changes(delta)
+        return {name: change if name != "contents" else "changed" for name, change in done.items()}
+
+    async def inverse(self, ctx: Context) -> Declaration:
+        """Return the present content, or that there is no file."""
+        if found(self.file(), follow=True)[1] is None:
+            return Declaration("file.absent", {"name": self.file()})
+        known = {"name": self.name, **({"directory": self.directory} if self.directory != DIRECTORY else {})}
+        return Declaration("sudoers.include", {**known, "contents": await self.text(ctx)})

@@ -1,0 +1,81 @@
+"""Files of rules for sudo: names that sudo skips, an error of the whole configuration, and what others could write."""
+
+from __future__ import annotations
+
+import os
+from itertools import chain, repeat
+
+import pytest
+from pydantic import ValidationError
+
+from holdfast.resources.errors import Permanent
+from holdfast.resources.kinds.sudoers import Include
+from holdfast.resources.testing import FakeContext
+
+RULES = "%ops ALL=(root) /bin/x"
+
+
+@pytest.mark.parametrize("name", ["a.conf", "a~", "../sudoers", "-x", ".a", "a b", "a\n", ""])
+def test_a_name_that_sudo_skips_or_that_leaves_the_directory_is_refused(name):
+    """At its place in the state file."""
+    with pytest.raises(ValidationError, match="the name of a file that sudo reads"):
+        Include.declare(name, contents=RULES)
+
+
+def test_the_rules_come_from_one_place():
+    """From the state or from a source."""
+    for arguments in ({}, {"contents": RULES, "source": "salt://x"}):
+        with pytest.raises(ValidationError, match="either contents or a source"):
+            Include.declare("ops", **arguments)
+
+
+def world(tmp_path, *answers):
+    """Return a context in which `visudo -c` answers so in turn, the last answer for ever."""
+    given = chain(answers, repeat(answers[-1]))
+    return FakeContext(
+        tmp_path, commands={"visudo -c": lambda: next(given), f"visudo -c -f {tmp_path}/ops.testing": ""}
+    )
+
+
+@pytest.mark.parametrize("former", [None, "%former ALL=(root) /bin/y\n"])
+async def test_the_former_file_is_put_back_if_the_whole_configuration_has_an_error(tmp_path, former):
+    """An alias that two files define, for instance; without a former file, the new one is removed."""
+    file = tmp_path / "ops"
+    if former is not None:
+        file.write_text(former)
+        file.chmod(0o440)
+    broken = {"retcode": 1, "stderr": 'ops:1:12: Alias "A" already defined\n'}
+    with pytest.raises(Permanent, match=r"cannot keep .*/ops: visudo: ops:1:12: Alias"):
+        await Include.declare("ops", contents=RULES, directory=str(tmp_path)).check_apply(
+            world(tmp_path, "", broken), True
+        )
+    assert (file.read_text() if file.exists() else None) == former
+
+
+async def test_an_error_that_was_there_before_does_not_remove_the_file(tmp_path):
+    """It may be in another file; the state tells it."""
+    broken = {"retcode": 1, "stderr": "other:1:1: syntax error\n"}
+    with pytest.raises(Permanent, match="is in place, but sudo has another error: visudo: other:1:1"):
+        await Include.declare("ops", contents=RULES, directory=str(tmp_path)).check_apply(world(tmp_path, broken), True)
+    assert (tmp_path / "ops").read_text() == f"{RULES}\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+async def test_a_source_that_a_user_can_write_is_refused(tmp_path):
+    """That user would be root."""
+    source = tmp_path / "source"
+    source.write_text(RULES)
+    os.chown(source, 12345, 12345)
+    entry = Include.declare("ops", source=str(source), template=None, directory=str(tmp_path))
+    with pytest.raises(Permanent, match="cannot trust"):
+        await entry.check_apply(world(tmp_path, ""), True)
+
+
+async def test_undone_the_file_is_as_before(tmp_path):
+    """With its content, or gone."""
+    entry = Include.declare("ops", contents=RULES, directory=str(tmp_path))
+    before = await entry.inverse(world(tmp_path, ""))
+    assert (before.kind, before.arguments) == ("file.absent", {"name": f"{tmp_path}/ops"})
+    (tmp_path / "ops").write_text("# x\n")
+    before = await entry.inverse(world(tmp_path, ""))
+    assert (before.kind, before.arguments["contents"]) == ("sudoers.include", "# x\n")
