@@ -26,13 +26,10 @@ def known_address(value: str) -> str:
         raise ValueError(f"{value!r} is not an address: write one like 192.0.2.1 or 2001:db8::1") from None
 
 
-@accepts(VALUE, ITEM, None)
+@accepts(VALUE, ITEM, str, None)
 def split_names(value: object) -> object:
     """Return a list of names; a text may have several, separated by blanks."""
-    items = parse_list(value)
-    if not isinstance(items, (list, tuple)):
-        return items
-    return [name for item in items for name in (item.split() if isinstance(item, str) else [item])]
+    return value.split() if isinstance(value, str) else parse_list(value)
 
 
 Address = Annotated[Text, AfterValidator(known_address)]

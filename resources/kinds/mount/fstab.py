@@ -58,7 +58,7 @@ Options = Annotated[tuple[str, ...], BeforeValidator(parse_options), AfterValida
 """Options of a mount: a list, or text with commas."""
 
 
-@accepts(VALUE, ITEM)
+@accepts(VALUE, ITEM, str, None)
 def parse_match(value: object) -> object:
     """Return the fields to match as a list; none for `auto`."""
     return () if value == "auto" else parse_list(value)
