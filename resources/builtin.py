@@ -44,6 +44,7 @@ MODULES: Mapping[str, str] = {
     "mount.fstab": "fstab_absent fstab_present",
     "mount.mounted": "mounted unmounted",
     "mount.swap": "swap",
+    "network": "system",
     "pkg": "held installed latest purged removed",
     "pkgrepo": "absent managed",
     "service": "dead disabled enabled masked running unmasked",

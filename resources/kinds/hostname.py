@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
@@ -24,33 +25,31 @@ MOST = 64
 """Greatest length of a name in Linux, in characters."""
 
 
-class System(Reversible, ConfigEntry, kind="hostname.system"):
-    """The host has a name, and gets it again at each boot.
+HostName = Annotated[
+    Text,
+    shaped(
+        rf"{LABEL}(\.{LABEL})*",
+        "the name of a host: it has letters, digits, dots and inner dashes, at most 64 characters",
+        MOST,
+    ),
+]
 
-    The name is given to the kernel and written to `/etc/hostname`, which systemd, OpenRC and sysvinit read. systemd's
-    own service (`hostnamectl`) sees both at once. Events of the kernel and inotify report changes. The addresses of the
-    name in /etc/hosts are not changed.
 
-    web1.example.org:
-      hostname.system
-    """
+class OfHost(Reversible, ConfigEntry):
+    """Base of the kinds that name the host."""
 
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("set",)
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
 
-    name: Annotated[
-        Text,
-        shaped(
-            rf"{LABEL}(\.{LABEL})*",
-            "the name of a host: it has letters, digits, dots and inner dashes, at most 64 characters",
-            MOST,
-        ),
-    ]
-    """The name: `web1`, or with its domain `web1.example.org`."""
     apply_hostname: bool = True
     """Give the name to the running system, too; false: from the next boot on."""
     config: AbsPath = "/etc/hostname"
     """The file that keeps the name for the next boot."""
+
+    @property
+    @abstractmethod
+    def wanted(self) -> str:
+        """The name."""
 
     def file(self) -> str:
         """Return the file that keeps the name."""
@@ -58,7 +57,7 @@ class System(Reversible, ConfigEntry, kind="hostname.system"):
 
     def desired(self) -> State:
         """Return the name in the file and in the kernel."""
-        return {"static": self.name, **({"kernel": self.name} if self.apply_hostname else {})}
+        return {"static": self.wanted, **({"kernel": self.wanted} if self.apply_hostname else {})}
 
     def read(self, text: str) -> State:
         """Return the name in the file, or an empty text."""
@@ -69,8 +68,8 @@ class System(Reversible, ConfigEntry, kind="hostname.system"):
         lines = split(text)
         first = next((number for number, line in enumerate(lines) if _names(line)), None)
         if first is None:
-            return f"{ended(text)}{self.name}\n"
-        return "".join([*lines[:first], self.name, end_of(lines[first]), *lines[first + 1 :]])
+            return f"{ended(text)}{self.wanted}\n"
+        return "".join([*lines[:first], self.wanted, end_of(lines[first]), *lines[first + 1 :]])
 
     async def probe(self, ctx: Context) -> State:
         """Return both names."""
@@ -80,7 +79,7 @@ class System(Reversible, ConfigEntry, kind="hostname.system"):
         """Give the name to the kernel first: what may not be changed here must not be kept for the next boot."""
         if "kernel" in delta.fields:
             try:
-                socket.sethostname(self.name)
+                socket.sethostname(self.wanted)
             except OSError as error:
                 why = (error.strerror or str(error)).lower()
                 raise refused_call(
@@ -100,8 +99,8 @@ class System(Reversible, ConfigEntry, kind="hostname.system"):
 
     def contradicts(self, other: Resource) -> str | None:
         """Return whether both declare different names."""
-        if isinstance(other, System) and other.name != self.name:
-            return f"the host's name is {self.name}, not {other.name}"
+        if isinstance(other, OfHost):
+            return None if other.wanted == self.wanted else f"the host's name is {self.wanted}, not {other.wanted}"
         return super().contradicts(other)
 
     async def inverse(self, ctx: Context) -> Declaration | None:
@@ -112,16 +111,36 @@ class System(Reversible, ConfigEntry, kind="hostname.system"):
 
     def changes(self, delta: Delta) -> dict[str, Any]:
         """Return the new name."""
-        return {"hostname": self.name}
+        return {"hostname": self.wanted}
 
     def effect(self, delta: Delta) -> Effect:
         """Return which of both names a repair sets."""
         where = "" if len(delta.fields) > 1 else " in the kernel" if "kernel" in delta.fields else " for the next boot"
-        return Effect(("set",), "the host's name", detail=f" to {self.name}{where}")
+        return Effect(("set",), "the host's name", detail=f" to {self.wanted}{where}")
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return f"the host's name is {self.name} already"
+        return f"the host's name is {self.wanted} already"
+
+
+class System(OfHost, kind="hostname.system"):
+    """The host has a name, and gets it again at each boot.
+
+    The name is given to the kernel and written to `/etc/hostname`, which systemd, OpenRC and sysvinit read. systemd's
+    own service (`hostnamectl`) sees both at once. Events of the kernel and inotify report changes. The addresses of the
+    name in /etc/hosts are not changed.
+
+    web1.example.org:
+      hostname.system
+    """
+
+    name: HostName
+    """The name: `web1`, or with its domain `web1.example.org`."""
+
+    @property
+    def wanted(self) -> str:
+        """The name."""
+        return self.name
 
 
 def _names(line: str) -> bool:

@@ -91,7 +91,7 @@ _SALT = (
     "acl archive at beacon bower btrfs cloud composer consul debconf disk docker"
     " ethtool etcd firewalld gem github gpg grains helm hg http incron ipset iptables kernelpkg"
     " keyboard kubernetes layman ldap logrotate lvm lxc lxd makeconf memcached monit"
-    " network nfs_export nftables npm ntp openvswitch_bridge pip pkgbuild ports process pyenv quota raid"
+    " nfs_export nftables npm ntp openvswitch_bridge pip pkgbuild ports process pyenv quota raid"
     " rbenv rsync rvm salt saltutil schedule selinux snapper sqlite3 stateconf"
     " status supervisord svn sysfs sysrc syslog_ng tls tuned vault virt virtualenv x509 xml zfs zookeeper"
     " zpool"

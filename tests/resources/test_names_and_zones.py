@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from holdfast.resources.errors import Permanent
-from holdfast.resources.kinds import hostname, locale, timezone
+from holdfast.resources.kinds import hostname, locale, network, timezone
 from holdfast.resources.testing import FakeContext
 
 TEXTS = st.text(alphabet='ab #="\n\r_.8LANG\udcff', max_size=60)
@@ -75,6 +75,16 @@ def test_two_names_contradict_each_other():
     """Although neither of them gives an argument."""
     assert "not b" in str(hostname.System.declare("a").contradicts(hostname.System.declare("b")))
     assert hostname.System.declare("a").contradicts(hostname.System.declare("a")) is None
+
+
+def test_salts_state_is_the_same_name():
+    """The ID of the state is any text; settings of the network are refused with what to do instead."""
+    theirs = network.System.declare("any text", hostname="a")
+    assert theirs.contradicts(hostname.System.declare("a")) is None
+    assert theirs.contradicts(hostname.System.declare("b")) == "the host's name is a, not b"
+    assert theirs.uids() == hostname.System.declare("a").uids()
+    with pytest.raises(ValidationError):
+        network.System.declare("any text", hostname="a", gateway="192.0.2.1")
 
 
 @given(TEXTS)
