@@ -38,6 +38,8 @@ MODULES: Mapping[str, str] = {
     "host": "absent only present",
     "hostname": "system",
     "ini": "options_absent options_present sections_absent sections_present",
+    "iptables.chains": "chain_absent chain_present flush set_policy",
+    "iptables.rules": "append delete insert",
     "kmod": "absent present",
     "locale": "present system",
     "module": "run wait",

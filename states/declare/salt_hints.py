@@ -82,6 +82,7 @@ FUNCTIONS: Mapping[str, Mapping[str, str]] = {
     "pkg": {"absent": "removed", "present": "installed", "uninstalled": "removed", "upgraded": "latest"},
     "service": {"restarted": "running", "started": "running", "stopped": "dead"},
     "sysctl": {"set": "present"},
+    "iptables": {"present": "append", "absent": "delete", "policy": "set_policy"},
     "user": {"created": "present", "deleted": "absent", "removed": "absent"},
     "group": {"created": "present", "deleted": "absent", "removed": "absent"},
     "git": {"clone": "cloned", "checkout": "detached", "pull": "latest", "config": "config_set"},
@@ -89,7 +90,7 @@ FUNCTIONS: Mapping[str, Mapping[str, str]] = {
 """Family -> name of a function elsewhere -> its name here."""
 _SALT = (
     "acl archive at beacon bower btrfs cloud composer consul debconf disk docker"
-    " ethtool etcd firewalld gem github gpg grains helm hg http incron ipset iptables kernelpkg"
+    " ethtool etcd firewalld gem github gpg grains helm hg http incron ipset kernelpkg"
     " keyboard kubernetes layman ldap logrotate lvm lxc lxd makeconf memcached monit"
     " nfs_export nftables npm ntp openvswitch_bridge pip pkgbuild ports process pyenv quota raid"
     " rbenv rsync rvm salt saltutil schedule selinux snapper sqlite3 stateconf"

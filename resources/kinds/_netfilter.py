@@ -1,0 +1,152 @@
+"""Events of the kernel's packet filter: which chain of which table has changed, by netlink.
+
+`iptables-nft` and `nft` both cause them. `iptables-legacy` does not use nf_tables, and no event reports its changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import struct
+from collections.abc import AsyncIterator, Iterator
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from holdfast.resources.errors import Permanent
+from holdfast.resources.watch_items import MISSED, WatchItem
+
+PROTOCOL, GROUP = 12, 7
+"""NETLINK_NETFILTER, and NFNLGRP_NFTABLES, the group of changes of tables, chains and rules."""
+SUBSYSTEM = 10
+"""NFNL_SUBSYS_NFTABLES: the upper byte of the type of a message."""
+TABLES, CHAINS, RULES, SETS = frozenset({0, 2}), frozenset({3, 5}), frozenset({6, 8}), frozenset({9, 11, 12, 14})
+"""Lower bytes: what was made or removed."""
+NAME_OF_CHAIN = {**dict.fromkeys(CHAINS, 3), **dict.fromkeys(RULES, 2)}
+"""Lower byte -> number of the attribute with the name of the chain; attribute 1 is the table."""
+HEADER, ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
+FAMILIES = {1: "inet", 2: "ip", 3: "arp", 5: "netdev", 7: "bridge", 10: "ip6"}
+CHUNK, ROOM = 1 << 16, 1 << 22
+
+
+class Changed(NamedTuple):
+    """One change: the family and the table, and the chain, which is empty for a change of the table itself."""
+
+    family: str
+    table: str
+    chain: str
+
+
+class Filter(NamedTuple):
+    """Which changes matter: those of one family, one table (empty: all) and one chain (empty: all)."""
+
+    family: str
+    table: str = ""
+    chain: str = ""
+
+    def matches(self, change: Changed) -> bool:
+        """Return whether a change matters. A change of the whole table is one of each chain."""
+        return (
+            change.family == self.family
+            and self.table in {"", change.table}
+            and (not self.chain or change.chain in {"", self.chain})
+        )
+
+
+def parse(data: bytes) -> Iterator[Changed]:
+    """Yield the changes in one datagram. Messages of another form are left out."""
+    while len(data) >= HEADER.size + 4:
+        length, kind = HEADER.unpack_from(data)[:2]
+        if length < HEADER.size:
+            return
+        message, data = data[HEADER.size : length], data[(length + 3) & ~3 :]
+        what = kind & 0xFF
+        if kind >> 8 == SUBSYSTEM and what in TABLES | CHAINS | RULES | SETS and len(message) >= 4:
+            names = dict(_attributes(message[4:]))
+            yield Changed(FAMILIES.get(message[0], ""), names.get(1, ""), names.get(NAME_OF_CHAIN.get(what, 0), ""))
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, str]]:
+    """Yield number and text of each attribute."""
+    while len(data) >= ATTRIBUTE.size:
+        length, number = ATTRIBUTE.unpack_from(data)
+        if length < ATTRIBUTE.size:
+            return
+        yield number & 0x3FFF, data[ATTRIBUTE.size : length].rstrip(b"\0").decode(errors="replace")
+        data = data[(length + 3) & ~3 :]
+
+
+class Hub:
+    """One socket for all watches of an event loop. It is open while there are watches."""
+
+    def __init__(self) -> None:
+        self._queues: dict[asyncio.Queue[WatchItem], Filter] = {}
+        self._socket: socket.socket | None = None
+
+    def add(self, queue: asyncio.Queue[WatchItem], wanted: Filter) -> None:
+        """Report changes to a queue. Raises `Permanent` if the kernel does not report them."""
+        if self._socket is None:
+            self._socket = self._opened()
+        self._queues[queue] = wanted
+
+    def remove(self, queue: asyncio.Queue[WatchItem]) -> None:
+        """Report nothing more to a queue."""
+        self._queues.pop(queue, None)
+        if not self._queues and self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None
+
+    def _opened(self) -> socket.socket:
+        opened = None
+        try:
+            flags = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+            opened = socket.socket(socket.AF_NETLINK, flags, PROTOCOL)
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM)
+            opened.bind((0, 1 << (GROUP - 1)))
+        except OSError as error:
+            if opened is not None:
+                opened.close()
+            raise Permanent(f"cannot watch the packet filter of the kernel: {error.strerror}") from None
+        asyncio.get_running_loop().add_reader(opened, self._read)
+        return opened
+
+    def _read(self) -> None:
+        """Report all changes that have arrived."""
+        changes: set[Changed] = set()
+        while self._socket is not None:
+            try:
+                changes.update(parse(self._socket.recv(CHUNK)))
+            except BlockingIOError:
+                break
+            except OSError as error:
+                if error.errno == errno.ENOBUFS:  # the kernel has dropped messages
+                    for queue in self._queues:
+                        _put(queue, MISSED)
+                    continue
+                raise
+        for queue, wanted in self._queues.items():
+            if any(map(wanted.matches, changes)):
+                _put(queue, None)
+
+
+def _put(queue: asyncio.Queue[WatchItem], item: WatchItem) -> None:
+    """Report an item, unless one is waiting already."""
+    if queue.empty() or item is MISSED:
+        queue.put_nowait(item)
+
+
+_HUBS: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()
+
+
+async def changes(wanted: Filter) -> AsyncIterator[WatchItem]:
+    """Watch the packet filter."""
+    hub = _HUBS.setdefault(asyncio.get_running_loop(), Hub())
+    queue: asyncio.Queue[WatchItem] = asyncio.Queue()
+    hub.add(queue, wanted)
+    try:
+        yield None
+        while True:
+            yield await queue.get()
+    finally:
+        hub.remove(queue)

@@ -1,0 +1,1 @@
+"""Rules, policies and chains of iptables."""

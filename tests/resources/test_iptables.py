@@ -1,0 +1,160 @@
+"""Arguments of iptables from the arguments of states, the saved rules, and messages of the kernel."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from deadline import DEADLINE
+from holdfast.resources import registry
+from holdfast.resources.errors import Permanent
+from holdfast.resources.kinds import _netfilter
+from holdfast.resources.kinds._netfilter import Changed, Filter, changes, parse
+from holdfast.resources.kinds.iptables.base import of_chain
+from holdfast.resources.kinds.iptables.options import words
+from holdfast.resources.testing import FakeContext
+
+
+def declare(kind: str, **arguments: object):
+    """Declare a resource."""
+    return registry.find(kind).declare("x", **{"chain": "INPUT", **arguments})
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"jump": "ACCEPT", "proto": "tcp", "dport": 22}, "-p tcp --dport 22 --jump ACCEPT"),
+        ({"source": "!10.0.0.0/8", "j": "DROP"}, "! --source 10.0.0.0/8 -j DROP"),
+        ({"destination": "not 10.0.0.1", "target": "DROP"}, "! --destination 10.0.0.1 --jump DROP"),
+        ({"if": "eth0", "of": "!lo", "i": "eth1"}, "-i eth0 ! -o lo -i eth1"),
+        ({"match": "state", "connstate": "NEW,ESTABLISHED"}, "-m state --state NEW,ESTABLISHED"),
+        ({"connstate": "!NEW"}, "-m state ! --state NEW"),
+        ({"match": ["limit", "comment"], "limit": 5, "comment": "-b"}, "-m limit -m comment --comment|-b|--limit 5"),
+        ({"match": "limit,tcp", "proto": "tcp"}, "-p tcp -m limit -m tcp"),
+        ({"proto": "tcp", "dports": [80, 443]}, "-p tcp -m multiport --dports 80,443"),
+        ({"protocol": "tcp", "match": "multiport", "dports": "80,443"}, "-p tcp -m multiport --dports 80,443"),
+        ({"proto": "tcp", "dports": ["!80", 443], "sports": 1}, "-p tcp -m multiport ! --dports 80,443 --sports 1"),
+        ({"match-set": "!a src"}, "-m set ! --match-set a src"),
+        ({"match-set": ["a src", "b dst"]}, "-m set --match-set a src -m set --match-set b dst"),
+        ({"match": "recent", "name_": "ssh", "rcheck": ""}, "-m recent --name ssh --rcheck"),
+        ({"match": "policy", "pol": "ipsec", "proto": "esp"}, "-m policy --proto esp --pol ipsec"),
+        ({"jump": "LOG", "log-prefix": "-x y: ", "log-uid": None}, "--jump LOG --log-prefix|-x y: |--log-uid"),
+        ({"jump": "DNAT", "to-destination": "10.0.0.1:80"}, "--jump DNAT --to-destination 10.0.0.1:80"),
+        ({"proto": "tcp", "tcp-flags": "FIN,SYN SYN"}, "-p tcp --tcp-flags FIN,SYN SYN"),
+        ({"comment": '"; $(id) ü'}, '-m comment --comment|"; $(id) ü'),
+    ],
+)  # fmt: skip
+def test_options_become_the_arguments_that_salt_gives(options, wanted):
+    """In the same order; each value that is one word for Salt is one argument, whatever it contains."""
+    expected = [word for i, part in enumerate(wanted.split("|")) for word in ([part] if i % 2 else part.split())]
+
+    assert words(options) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"dportt": 22}, "dportt\n.*iptables has no such option: did you mean dport?"),
+        ({"source": "1.2.3.4 -j ACCEPT"}, "source\n.*'-j' would be an option of iptables"),
+        ({"source": "a\nb"}, "source\n.*one line without control characters"),
+        ({"comment": "a\0b"}, "comment\n.*one line without control characters"),
+        ({"source": {"a": 1}}, "source\n.*text or a number"),
+        ({"source": '"a'}, "source\n.*no closing quotation"),
+        ({"chain": "-F"}, "a name of iptables"),
+        ({"table": "a b"}, "a name of iptables"),
+        ({"save": "rules"}, "neither true nor the absolute path"),
+        ({"family": "ipx"}, "family"),
+    ],
+)
+def test_a_wrong_argument_is_told_at_its_place(options, told):
+    """Errors come from the compiler, each at the argument that causes it."""
+    with pytest.raises(ValidationError, match=told):
+        declare("iptables.append", **options)
+
+
+async def test_an_error_of_iptables_is_not_an_absent_rule(tmp_path):
+    """Only the message that there is no such rule means that; a chain that does not exist has none."""
+    check = "iptables -w -t filter -C INPUT --jump ACCEPT"
+    rule = declare("iptables.delete", jump="ACCEPT")
+    for answer, told in (
+        (
+            {"retcode": 2, "stderr": "iptables v1.8.9 (nf_tables): unknown option\nTry `iptables -h'\n"},
+            "unknown option",
+        ),
+        ({"retcode": 4, "stderr": "iptables v1.8.9: Permission denied (you must be root)\n"}, "Permission denied"),
+    ):
+        commands = {check: answer, "iptables -w -t filter -S": "-P INPUT ACCEPT\n"}
+        with pytest.raises(Permanent, match=f"cannot use the chain INPUT of filter: .*{told}"):
+            await rule.check_apply(FakeContext(tmp_path, commands=commands), True)
+    gone = {"retcode": 1, "stderr": "iptables: No chain/target/match by that name.\n"}
+    ctx = FakeContext(tmp_path, commands={check: gone, "iptables -w -t filter -S": "-P FORWARD ACCEPT\n"})
+    assert await rule.check_apply(ctx, True)
+
+
+def test_only_the_chain_counts_in_saved_rules():
+    """Counters and other chains do not matter."""
+    text = "# x\n*nat\n-A INPUT -j A\nCOMMIT\n*filter\n:INPUT ACCEPT [1:2]\n:INPUT2 - [0:0]\n-A INPUT -j B\n-A X -j C\n"
+    assert of_chain(text, "filter", "INPUT") == [":INPUT ACCEPT", "-A INPUT -j B"]
+
+
+def message(kind: int, family: int, **names: str) -> bytes:
+    """Return a message of the kernel; the keys are `a` and the number of an attribute."""
+    attributes = b""
+    for key, text in names.items():
+        data = text.encode() + b"\0"
+        attributes += struct.pack("=HH", len(data) + 4, int(key[1:])) + data + b"\0" * (-len(data) % 4)
+    body = struct.pack("=BBH", family, 0, 0) + attributes
+    return struct.pack("=IHHII", len(body) + 16, 0x0A00 | kind, 0, 0, 0) + body
+
+
+def test_messages_of_the_kernel_name_the_chain():
+    """Rules have the chain in another attribute than chains; a table concerns all chains."""
+    data = message(6, 2, a1="filter", a2="INPUT") + message(3, 10, a1="nat", a3="X") + message(2, 1, a1="t")
+    first, second, third = parse(data + message(15, 2))
+
+    assert (first, second, third) == (
+        Changed("ip", "filter", "INPUT"), Changed("ip6", "nat", "X"), Changed("inet", "t", ""),
+    )  # fmt: skip
+    assert Filter("ip", "filter", "INPUT").matches(first)
+    assert not Filter("ip", "filter", "X").matches(first)
+    assert Filter("inet", "t", "X").matches(third)
+    assert not Filter("ip", "t").matches(third)
+
+
+@given(st.binary(max_size=200))
+def test_any_message_is_understood_or_left_out(data):
+    """Damaged messages cause no exception."""
+    list(parse(data))
+    list(parse(message(6, 2, a1="t", a2="c")[:20] + data))
+
+
+async def test_a_lost_message_is_an_event_of_all(monkeypatch):
+    """The kernel says that its buffer was full; every watch is told, and goes on."""
+    ours, theirs = _netfilter.socket.socketpair(_netfilter.socket.AF_UNIX, _netfilter.socket.SOCK_DGRAM)
+    ours.setblocking(False)
+    hub = _netfilter.Hub()
+    monkeypatch.setattr(_netfilter, "Hub", lambda: hub)
+    monkeypatch.setattr(hub, "_opened", lambda: asyncio.get_running_loop().add_reader(ours, hub._read) or ours)
+    watches = [changes(Filter("ip", "filter", chain)) for chain in ("INPUT", "X")]
+    assert [await anext(watch) for watch in watches] == [None, None]
+    theirs.send(message(6, 2, a1="filter", a2="X"))
+    assert await asyncio.wait_for(anext(watches[1]), DEADLINE) is None
+
+    def full(_: int) -> bytes:
+        monkeypatch.undo()
+        raise OSError(_netfilter.errno.ENOBUFS, "full")
+
+    class Full:
+        fileno, recv, close = ours.fileno, staticmethod(full), ours.close
+
+    monkeypatch.setattr(hub, "_socket", Full())
+    theirs.send(b"x")
+    assert [await asyncio.wait_for(anext(watch), DEADLINE) for watch in watches] == [_netfilter.MISSED] * 2
+    for watch in watches:
+        await watch.aclose()
+    theirs.close()
