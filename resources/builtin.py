@@ -12,6 +12,7 @@ PACKAGE = "holdfast.resources.kinds"
 MODULES: Mapping[str, str] = {
     "alias": "absent present",
     "alternatives": "auto install remove set",
+    "archive.extracted": "extracted",
     "cmd": "run script wait",
     "cron": "absent env_absent env_present file present",
     "environ": "setenv",

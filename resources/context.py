@@ -382,6 +382,10 @@ class Context(Services, Protocol):
         """
         ...
 
+    def tell_progress(self, text: str) -> None:
+        """Show a watching operator how far a long piece of work is, as one line. Called in the event loop."""
+        ...
+
     def source_view(self, url: str, name: str, read: Callable[[str], bytes]) -> bytes:
         """Return what `read` returns for the path of `url`, such as its mode or the names in it.
 

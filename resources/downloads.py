@@ -93,3 +93,12 @@ def demand_digest(shown: str, found: Mapping[str, str], digest: Digest | None) -
             f"cannot use {shown}: its {digest.algorithm} is {found[digest.algorithm]}, "
             f"but source_hash says {digest.value}"
         )
+
+
+def shown_url(url: str) -> str:
+    """Return a URL for messages: without user, password, query and fragment, which may be secret."""
+    scheme, found, rest = url.partition("://")
+    if not found or scheme not in {"http", "https"}:
+        return url
+    address, slash, path = rest.partition("?")[0].partition("#")[0].partition("/")
+    return f"{scheme}://{address.rpartition('@')[2]}{slash}{path}"

@@ -253,6 +253,9 @@ class FakeContext:
         """Return whether a source has this hash."""
         return digests((self._source(url),), ("sha256",))["sha256"] == sha256
 
+    def tell_progress(self, text: str) -> None:
+        """Show nothing."""
+
     def source_view(self, url: str, name: str, read: Callable[[str], bytes]) -> bytes:
         """Return the result of `read` for a real path."""
         return read(url.removeprefix("file://"))

@@ -235,7 +235,7 @@ class HostContext:
         if self._host.sources.local(url) is None:
             self.assignment.expect_long_call()
         return await self._host.sources.read(
-            url, user=self.identity, trusted=trusted, digest=digest, tell=self._tell_progress
+            url, user=self.identity, trusted=trusted, digest=digest, tell=self.tell_progress
         )
 
     async def download(
@@ -251,7 +251,7 @@ class HostContext:
         host = self._host
         if host.sources.local(url) is None:
             self.assignment.expect_long_call()
-            return await host.downloads.fetch(url, digest, bounds, self._tell_progress, keep=keep)
+            return await host.downloads.fetch(url, digest, bounds, self.tell_progress, keep=keep)
         from holdfast.agent.host.local_copies import copied  # noqa: PLC0415 - few states need it
 
         pieces = host.sources.slices(url, self.identity, trusted=trusted)
@@ -267,9 +267,9 @@ class HostContext:
         found = await self.long_blocking(digests, host.sources.slices(url, self.identity), ("sha256",))
         return bool(found["sha256"] == sha256)
 
-    def _tell_progress(self, text: str) -> None:
-        """Show how far a download is."""
-        self.log.info("downloading", progress=text)
+    def tell_progress(self, text: str) -> None:
+        """Show how far a long piece of work is."""
+        self.log.info("in progress", progress=text)
         if self._host.onlooker:
             self._host.onlooker(self.identity, "stdout", f"{text}\n".encode())
 

@@ -29,6 +29,7 @@ from urllib.request import (
     UnknownHandler,
 )
 
+from holdfast.resources.downloads import shown_url
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 
 REDIRECTS = 5
@@ -48,32 +49,26 @@ class HttpTarget(NamedTuple):
     url: str
     """Without user and password."""
     shown: str
-    """Without user, password and query, which may be secret."""
+    """As messages show it."""
     authorization: str
     """Value of that header; empty if the URL has no user."""
 
 
 def target_of(url: str) -> HttpTarget:
     """Return the parts of a URL. Raises `Permanent`, with a message that has no secret, if it is not a proper one."""
+    shown = shown_url(url)
     try:
         parts = urlsplit(url)
         user, password, host, _ = parts.username, parts.password, parts.hostname, parts.port
     except ValueError as error:
-        raise Permanent(f"cannot read {_shown(url)}: it is not a proper URL: {error}") from None
+        raise Permanent(f"cannot read {shown}: it is not a proper URL: {error}") from None
     address = parts.netloc.rpartition("@")[2]
-    shown = parts._replace(netloc=address, query="", fragment="").geturl()
     if not host or (wrong := IMPROPER.search(url)):
         why = f"it contains {wrong[0]!r}; write that as %XX" if host and wrong else "it has no host"
         raise Permanent(f"cannot read {shown}: it is not a proper URL: {why}")
     words = f"{unquote(user or '')}:{unquote(password or '')}"
     authorization = "" if user is None else f"Basic {base64.b64encode(words.encode()).decode()}"
     return HttpTarget(parts._replace(netloc=address, fragment="").geturl(), shown, authorization)
-
-
-def _shown(url: str) -> str:
-    """Return a URL that cannot be taken apart, without what may be secret."""
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
 
 
 class HttpGet:

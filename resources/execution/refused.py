@@ -8,7 +8,7 @@ COMPOSE = "run `docker compose` by cmd.run"
 SWARM = "run `docker swarm`, `docker node` or `docker service` by cmd.run"
 
 REFUSED: Mapping[str, str] = {
-    "archive": "run tar or unzip by cmd.run with creates",
+    "archive": "use the state archive.extracted",
     "cloud": "there is no master that creates hosts",
     "cp": "use file.managed or file.recurse; there is no master to send files to",
     "docker": "run docker by cmd.run",

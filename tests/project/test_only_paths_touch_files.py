@@ -133,6 +133,8 @@ EXCEPTIONS = {
     "resources/providers/sysv.py:_enabled": SERVICES,
     "resources/kinds/file/presence.py:_touch": DESCRIPTOR,
     "resources/kinds/file/removal.py:_copy_file": DESCRIPTOR,
+    "resources/kinds/archive/stage.py:_finish": DESCRIPTOR,
+    "resources/kinds/archive/zipped.py:_member": "of a member of an archive, not of a path",
     "resources/kinds/sysctl.py:write": "by the descriptor and the name of a place",
     "resources/provider_testing.py:_build": FAKE,
     "resources/remote/postgres/provider/postgres_plugin.py:main": "the schema beside the program itself",

@@ -28,6 +28,7 @@ from holdfast.agent.host.host import LocalHost
 from holdfast.resources import paths, registry
 from holdfast.resources.errors import HoldfastError
 from holdfast.resources.traits import Reversible
+from hostile_archives import Entry, directory, link, tar
 from meddling import Adversary, state_of
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has what a user could gain")
@@ -70,6 +71,14 @@ class Scene:
         (top / "source" / "f").write_text("new\n")
         (top / "source" / "d").mkdir()
         (top / "source" / "d" / "g").write_text("new\n")
+        members = (
+            directory("d"),
+            Entry("d/f", b"new\n"),
+            Entry("d/e/g", b"new\n"),
+            link("d/l", "f"),
+            Entry("f", b"new\n"),
+        )
+        (top / "archive").write_bytes(tar(*members))
         self.outside_before, self.moved_before = state_of(self.outside), state_of(self.home / "moved")
 
     def demand_untouched(self, top: Path) -> None:
@@ -84,7 +93,7 @@ class Scene:
         for path in top.rglob("*"):
             seen = path.lstat()
             assert ".holdfast-" not in path.name
-            if stat.S_ISREG(seen.st_mode) and SECRET in path.read_text():
+            if stat.S_ISREG(seen.st_mode) and SECRET.encode() in path.read_bytes():
                 assert seen.st_uid == 0
                 assert not seen.st_mode & 0o077
 
@@ -121,9 +130,13 @@ def swap_temporaries(scene: Scene) -> Callable[[], None]:
     """Return a function that puts a link to root's file in place of each temporary."""
 
     def act() -> None:
-        for path in scene.home.rglob(".*.holdfast-*"):
-            path.unlink()
-            path.symlink_to(scene.outside / "f")
+        for path in [*scene.home.rglob(".*.holdfast-*")]:
+            directory = path.is_dir() and not path.is_symlink()
+            if directory:
+                path.rename(path.with_name("taken"))
+            else:
+                path.unlink()
+            path.symlink_to(scene.outside / ("d" if directory else "f"))
 
     return act
 
@@ -148,6 +161,8 @@ WORDS = {
     **{key: {"separator": " "} for key in ("serializer_opts", "deserializer_opts")},
 }
 """Arguments with which the secret is data that could be merged."""
+PATHS = ("file.", "archive.", "ini.")
+"""Families whose names are paths."""
 KINDS: list[tuple[str, str, dict[str, Any]]] = [
     ("file.managed", "sub/f", {"contents": "new", "user": str(USER), "mode": "0644"}),
     ("file.managed", "sub/f", {"contents": "new"}),
@@ -188,6 +203,8 @@ KINDS: list[tuple[str, str, dict[str, Any]]] = [
     ("mount.fstab_present", "x", {"fs_file": "/x", "fs_vfstype": "ext4", "config": "{home}/sub/f", "mount": False}),
     ("locale.system", "C.UTF-8", {"config": "{home}/sub/f"}),
     ("file.pruned", "sub/d", {"recurse": True, "ignore_errors": True}),
+    ("archive.extracted", "sub", {"source": "{top}/archive", "user": str(USER), "enforce_toplevel": False}),
+    ("archive.extracted", "sub/new", {"source": "{top}/archive", "user": str(USER), "enforce_toplevel": False}),
     ("ssh_auth.present", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA", {"user": "root", "config": "{home}/sub/f"}),
     ("ssh_auth.present", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA", {"user": "root", "config": "{home}/sub/d/new/f"}),
     ("alias.present", "a", {"target": "b", "config": "{home}/sub/f"}),
@@ -204,9 +221,7 @@ async def _run(top: Path, kind: str, name: str, arguments: dict[str, Any], adver
     }
     cls = registry.find(kind)
     assert cls is not None
-    resource = cls.declare(
-        os.path.normpath(top / "home" / name) if kind.startswith(("file.", "ini.")) else name, **given
-    )
+    resource = cls.declare(os.path.normpath(top / "home" / name) if kind.startswith(PATHS) else name, **given)
     paths.forget()
     files._swept.clear()
     async with LocalHost(states=top / "source", var_dir=top / "var", durable=False) as host:

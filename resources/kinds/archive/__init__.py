@@ -1,0 +1,1 @@
+"""The kinds of archives, and what they use to read hostile ones."""

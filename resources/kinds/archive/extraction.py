@@ -1,0 +1,434 @@
+"""One run of `archive.extracted`: what differs, and the extraction of that."""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.resources import paths
+from holdfast.resources.context import Context
+from holdfast.resources.downloads import Digest, DownloadedFile, WrongDigest, shown_url
+from holdfast.resources.effects import Effect
+from holdfast.resources.errors import HoldfastError, Permanent, Temporary
+from holdfast.resources.kinds._source_hash import declared_digest
+from holdfast.resources.kinds.archive import record
+from holdfast.resources.kinds.archive.arguments import ExtractedArguments
+from holdfast.resources.kinds.archive.manifest import (
+    Comparison,
+    Difference,
+    Manifest,
+    Walker,
+    compare,
+    looked,
+    ordered,
+    read,
+)
+from holdfast.resources.kinds.archive.members import Budget, Refused, shown
+from holdfast.resources.kinds.archive.reading import members_of
+from holdfast.resources.kinds.archive.stage import Stage
+from holdfast.resources.kinds.file.base import Ownership, found, note, os_errors
+from holdfast.resources.kinds.file.removal import remove_below
+from holdfast.resources.kinds.file.trees import Recursion, repair_tree, surplus
+from holdfast.resources.paths import SafeDirectory, Unsafe
+from holdfast.resources.paths.handle import what
+
+REPORT = 5.0
+"""Seconds between two reports of progress."""
+
+
+@dataclass
+class Done:
+    """What a run has done, or would do."""
+
+    made: bool = False
+    """Whether the directory was missing."""
+    extracted: Sequence[str] = ()
+    removed: list[str] = field(default_factory=list)
+    owners: list[str] = field(default_factory=list)
+
+
+class Extraction:
+    """One run."""
+
+    def __init__(self, state: ExtractedArguments, ctx: Context, owner: Ownership, *, apply: bool) -> None:
+        self._state, self._ctx, self._owner, self._apply = state, ctx, owner, apply
+        self._name = state.name.rstrip("/")
+        self._url = ""
+        """The archive that is used, for messages."""
+        self._done = Done()
+        self._stopped = threading.Event()
+        self._loop = asyncio.get_running_loop()
+        self._told = time.monotonic()
+
+    async def run(self) -> bool:
+        """Return whether everything was as declared; with `apply`, it is afterwards."""
+        known = record.load(self._ctx)
+        current = known is not None and await self._is_current(known)
+        if current and self._state.skip_files_list_verify:
+            return self._right("the archive is the one that was extracted, and its files are not checked")
+        manifest = await self._ctx.long_blocking(record.members, self._ctx, known) if current else None
+        archive = None
+        if manifest is None:
+            known, archive = None, await self._download()
+            if not self._apply or await self._ctx.blocking(self._holds_something):
+                manifest = await self._in_thread(self._read, archive)
+        since = time.time_ns()
+        difference = None if manifest is None else await self._in_thread(self._differs, manifest)
+        if manifest is not None and difference is not None and not difference.differs and not self._done.owners:
+            if self._apply:
+                await self._refresh(known, archive, manifest, difference, since)
+            return self._right(f"{self._state.name} has all members of {self._url or 'the archive'}")
+        if self._apply:
+            await self._repair(known, archive, manifest, difference)
+        elif difference is not None:
+            self._foresee(difference)
+        self._report()
+        return False
+
+    def _right(self, comment: str) -> bool:
+        self._ctx.report.comment = comment
+        return True
+
+    # -- the archive -------------------------------------------------------------------------------------------
+
+    async def _is_current(self, known: record.KnownExtraction) -> bool:
+        """Return whether the archive is still the one that was extracted, into this directory and by these rules."""
+        if known.name != self._state.name or known.rules != record.spelled(self._state.rules):
+            return False
+        for url, own in self._state.source:
+            self._url = shown_url(url)
+            with suppress(Permanent):
+                digest = await self._declared(url, own)
+                if digest is not None:
+                    return _spelled(digest) in {known.declared, f"sha256={known.sha256}"}
+                return await self._ctx.is_current(url, known.sha256, bounds=self._state.bounds)
+        return False
+
+    async def _declared(self, url: str, own: str | None) -> Digest | None:
+        """Return the declared hash of an archive, if it is to be verified."""
+        given = None if self._state.skip_verify else own or self._state.source_hash
+        return None if given is None else await declared_digest(self._ctx, given, self._state.source_hash_name or url)
+
+    async def _download(self) -> tuple[DownloadedFile, str]:
+        """Return the first archive that exists, and its declared hash.
+
+        Raises `Permanent` if none exists, `WrongDigest` for a wrong hash.
+        """
+        refused = []
+        for url, own in self._state.source:
+            self._url = shown_url(url)
+            try:
+                digest = await self._declared(url, own)
+                fetched = await self._ctx.download(
+                    url, digest=digest, bounds=self._state.bounds, keep=self._state.keep_source
+                )
+            except WrongDigest:
+                raise
+            except Permanent as error:
+                refused.append(error)
+            else:
+                return fetched, "" if digest is None else _spelled(digest)
+        if len(refused) == 1:
+            raise refused[0]
+        raise Permanent(f"no source can be read: {'; '.join(map(str, refused))}")
+
+    def _members(self, archive: DownloadedFile, budget: Budget) -> Iterator[Any]:
+        state = self._state
+        return members_of(archive.handle, state.rules, budget, wanted=state.archive_format, password=state.password)
+
+    def _read(self, archive: tuple[DownloadedFile, str]) -> Manifest:
+        """Return what an archive contains. Blocks."""
+        with self._named():
+            budget = self._state.budget
+            manifest = read(self._members(archive[0], budget), budget, self._stop)
+            self._demand_top(manifest)
+            return manifest
+
+    def _demand_top(self, manifest: Manifest) -> None:
+        tops = [item for path, item in manifest.items() if "/" not in path]
+        if not tops:
+            raise Refused("it has no members")
+        if self._state.enforce_toplevel and (len(tops) > 1 or tops[0].type != "directory"):
+            raise Refused(
+                "it has not one directory at its top; to extract it nevertheless, set enforce_toplevel: false"
+            )
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Name the archive in errors."""
+        try:
+            with os_errors("extract into", self._state.name):
+                yield
+        except Refused as error:
+            raise Permanent(f"cannot extract {self._url}: {error}") from None
+
+    # -- comparing ---------------------------------------------------------------------------------------------
+
+    def _top(self) -> SafeDirectory | None:
+        """Return the directory; None if there is none. Raises `OSError`, `Permanent` and `Unsafe`."""
+        place, seen = found(self._state.name, follow=True)
+        if place is None or seen is None:
+            return None
+        if not stat.S_ISDIR(seen.st_mode):
+            raise Permanent(f"cannot extract into {self._state.name}: it is no directory but {what(seen.st_mode)}")
+        top = paths.directory(self._state.name)
+        if top.holders and top.holders != {self._owner.uid}:
+            raise Unsafe(
+                f"cannot extract into {self._state.name}: {top.reason}; if what is extracted shall belong to that "
+                "user, declare user"
+            )
+        return top
+
+    def _existing(self) -> SafeDirectory:
+        """Return the directory, which has just been made or seen."""
+        top = self._top()
+        if top is None:
+            raise Temporary(f"cannot extract into {self._state.name}: it was removed meanwhile")
+        return top
+
+    def _holds_something(self) -> bool:
+        """Return whether the directory has entries. Blocks."""
+        with os_errors("inspect", self._state.name):
+            top = self._top()
+            return top is not None and next(top.names(), None) is not None
+
+    def _differs(self, manifest: Manifest) -> Difference:
+        """Return what differs from the members. Blocks."""
+        with os_errors("compare", self._state.name):
+            top = self._top()
+            difference = compare(top, manifest, self._comparison(manifest))
+            self._done.made = top is None
+            if difference.conflicts and not self._state.force:
+                path = difference.conflicts[0]
+                raise Permanent(
+                    f"cannot extract {self._url}: {self._name}/{shown(path)} is there, and no {manifest[path].type}; "
+                    "to replace it, set force: true"
+                )
+            self._done.owners = [*difference.owners, *self._enforced(apply=False)]
+        return difference
+
+    def _comparison(self, manifest: Manifest) -> Comparison:
+        begin = len(self._name) + 1
+        left = {path[begin:] for path in self._ctx.managed_below(self._name)}
+        left |= {path for path in manifest if any(fnmatch.fnmatchcase(path, glob) for glob in self._state.editable)}
+        if self._state.enforce_ownership_on is not None:
+            return Comparison(left=left)
+        return Comparison(self._owner.uid, self._owner.gid, left)
+
+    def _enforced(self, *, apply: bool) -> list[str]:
+        """Return the paths below `enforce_ownership_on` with another owner; with `apply` give them the declared one."""
+        path, wrong = self._state.enforce_ownership_on, dict[str, dict[str, str]]()
+        place, seen = (None, None) if path is None else found(path)
+        if path is None or place is None or seen is None:
+            return []
+        if self._owner.wrong(seen):
+            wrong[path] = self._owner.wrong(seen)
+        if stat.S_ISDIR(seen.st_mode):
+            repair_tree(place.enter(), Recursion(self._owner, self._owner), wrong, apply=apply)
+        if apply and path in wrong:
+            self._owner.put(place, seen)
+        return list(wrong)
+
+    # -- repairing ---------------------------------------------------------------------------------------------
+
+    async def _repair(
+        self,
+        known: record.KnownExtraction | None,
+        archive: tuple[DownloadedFile, str] | None,
+        manifest: Manifest | None,
+        difference: Difference | None,
+    ) -> None:
+        self._owner.demand(self._state.name)
+        if archive is None and difference is not None and difference.extracted:
+            archive = await self._download()
+            if known is not None and archive[0].sha256 != known.sha256:
+                raise Temporary(f"cannot extract {self._url}: it was changed meanwhile")
+        await self._ctx.assignment.announce()
+        self._ctx.report.account = self._account
+        if archive is not None and (difference is None or difference.extracted):
+            since = time.time_ns()
+            manifest = await self._in_thread(self._extract, archive, manifest, difference, since)
+            await self._save(known, archive, manifest)
+        if self._done.owners or self._state.enforce_ownership_on is not None:
+            await self._in_thread(self._give, [] if difference is None else difference.owners)
+
+    async def _account(self) -> None:
+        """After an error, report what was put in place before it."""
+        if self._done.extracted or self._done.removed:
+            self._done.owners = []
+            self._report()
+
+    def _extract(
+        self,
+        archive: tuple[DownloadedFile, str],
+        manifest: Manifest | None,
+        difference: Difference | None,
+        since: int,
+    ) -> Manifest:
+        """Extract what differs, or everything; return what the directory then has. Blocks."""
+        made: list[str] = []
+        with self._named():
+            try:
+                made = paths.make_parents(f"{self._name}/x", self._owner.uid, self._owner.gid)
+                self._done.made = bool(made)
+                top = self._existing()
+                manifest, moved = self._staged(top, archive, manifest, difference)
+            except BaseException:
+                for path in reversed(made):
+                    with suppress(OSError, HoldfastError):
+                        paths.at(path).rmdir()
+                raise
+            self._clean(top, manifest)
+            return looked(top, manifest, moved, since)
+
+    def _staged(
+        self,
+        top: SafeDirectory,
+        archive: tuple[DownloadedFile, str],
+        manifest: Manifest | None,
+        difference: Difference | None,
+    ) -> tuple[Manifest, list[str]]:
+        """Extract into a private directory, then move what differs into place."""
+        uid, gid = (-1, -1) if self._state.enforce_ownership_on else (self._owner.uid, self._owner.gid)
+        budget = self._state.budget
+        with Stage(top, budget, uid, gid, self._stop, self._tell) as stage:
+            wanted = None if manifest is None or difference is None else _with_origins(manifest, difference.extracted)
+            stage.extract(self._members(archive[0], budget), wanted)
+            self._demand_top(stage.manifest)
+            moving = ordered(stage.manifest if difference is None else difference.extracted)
+            moved: list[str] = []
+            self._done.extracted = moved
+            stage.place(moving, moved, self._ctx.report.changing)
+        fresh = {path: stage.manifest[path] for path in moving}
+        return {**(stage.manifest if manifest is None else manifest), **fresh}, moved
+
+    def _clean(self, top: SafeDirectory, manifest: Manifest) -> None:
+        """Remove what the archive does not have, if the state asks for that."""
+        for path in self._surplus(top, manifest):
+            self._stop()
+            self._ctx.report.changing()
+            remove_below(top, path)
+            self._done.removed.append(path)
+
+    def _surplus(self, top: SafeDirectory, manifest: Manifest) -> list[str]:
+        keep = [f"{top.path}/{path}{'/.' if item.type == 'directory' else ''}" for path, item in manifest.items()]
+        keep += self._ctx.managed_below(self._name)
+        if self._state.clean_parent:
+            return surplus(top, keep, ())
+        walker, extra = Walker(top), list[str]()
+        tops = [path for path, item in manifest.items() if "/" not in path and item.type == "directory"]
+        for path in ordered(tops) if self._state.clean else ():
+            inside = walker.directory(path)
+            extra += [] if inside is None else surplus(inside, keep, ())
+        return extra
+
+    def _give(self, owners: Sequence[str]) -> None:
+        """Give paths their declared owner. Blocks."""
+        with os_errors("change owner of", self._state.name):
+            top = self._top()
+            walker = None if top is None else Walker(top)
+            for path in owners:
+                place = None if walker is None else walker.place(path)
+                seen = None if place is None else place.look()
+                if place is not None and seen is not None:
+                    self._ctx.report.changing()
+                    self._owner.put(place, seen)
+            self._done.owners = [*owners, *self._enforced(apply=True)]
+
+    # -- the record --------------------------------------------------------------------------------------------
+
+    async def _refresh(
+        self,
+        known: record.KnownExtraction | None,
+        archive: tuple[DownloadedFile, str] | None,
+        manifest: Manifest,
+        difference: Difference,
+        since: int,
+    ) -> None:
+        """Write down what was found right, so that it need not be read again."""
+        fresh = await self._in_thread(self._looked, manifest, difference.hashed, since)
+        if known is None or fresh != manifest:
+            await self._save(known, archive, fresh)
+
+    def _looked(self, manifest: Manifest, hashed: Sequence[str], since: int) -> Manifest:
+        with os_errors("inspect", self._state.name):
+            top = self._top()
+            return manifest if top is None else looked(top, manifest, hashed, since)
+
+    async def _save(
+        self, known: record.KnownExtraction | None, archive: tuple[DownloadedFile, str] | None, manifest: Manifest
+    ) -> None:
+        sha256 = known.sha256 if known is not None else archive[0].sha256 if archive else ""
+        declared = archive[1] if archive is not None else known.declared if known is not None else ""
+        watched, deep = record.to_watch(self._name, manifest)
+        rules = record.spelled(self._state.rules)
+        with os_errors("write the record of", self._state.name):
+            await record.save(
+                self._ctx,
+                record.KnownExtraction(sha256, declared, self._state.name, rules, "", watched, deep),
+                manifest,
+            )
+
+    # -- in threads --------------------------------------------------------------------------------------------
+
+    async def _in_thread(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Make a call that may take long; when the run is cancelled, it ends soon."""
+        try:
+            return await self._ctx.long_blocking(call, *args)
+        except asyncio.CancelledError:
+            self._stopped.set()
+            raise
+
+    def _stop(self) -> None:
+        """Raise `Temporary` if the run was cancelled."""
+        if self._stopped.is_set():
+            raise Temporary(f"the extraction of {self._url} was ended")
+
+    def _tell(self, written: int) -> None:
+        """Show the progress now and then. Called in the thread."""
+        if time.monotonic() - self._told > REPORT:
+            self._told = time.monotonic()
+            text = f"{self._url}: {written / (1 << 20):.1f} MiB extracted"
+            with suppress(RuntimeError):  # the agent has ended meanwhile
+                self._loop.call_soon_threadsafe(self._ctx.tell_progress, text)
+
+    # -- reporting ---------------------------------------------------------------------------------------------
+
+    def _foresee(self, difference: Difference) -> None:
+        """Note what a run would do."""
+        self._done.extracted = difference.extracted
+
+    def _report(self) -> None:
+        done, most = self._done, self._state.reported
+        changes: dict[str, Any] = {"directories_created": [f"{self._name}/"]} if done.made else {}
+        changes |= {"extracted_files": list(done.extracted[:most])} if done.extracted else {}
+        changes |= {"removed": done.removed[:most]} if done.removed else {}
+        changes |= {"updated ownership": True} if done.owners else {}
+        number = len(done.extracted) + len(done.removed) + len({*done.owners}.difference(done.extracted))
+        entries = f"{number} {'entry' if number == 1 else 'entries'}"
+        effect = Effect(("change",), self._state.name, entries)
+        if done.made:
+            effect = Effect(("create",), f"{entries} in {self._state.name}")
+        note(self._ctx, changes, effect, applied=self._apply)
+
+
+def _spelled(digest: Digest) -> str:
+    return f"{digest.algorithm}={digest.value}"
+
+
+def _with_origins(manifest: Manifest, wanted: Sequence[str]) -> set[str]:
+    """Return paths with those of the files of which they are other names."""
+    found_, left = set[str](), list(wanted)
+    while left:
+        path = left.pop()
+        if path not in found_:
+            found_.add(path)
+            left += [manifest[path].origin] if manifest[path].origin else []
+    return found_

@@ -1,0 +1,33 @@
+"""What an archive contains: its members in order, whatever its format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+
+from holdfast.resources.downloads import slices
+from holdfast.resources.kinds.archive.members import Budget, Content, Member, Refused, Rules
+from holdfast.resources.kinds.archive.tar import tar_members
+from holdfast.resources.kinds.archive.unpacked import Unpacked, decompressor
+from holdfast.resources.kinds.archive.zipped import zip_members
+from holdfast.resources.paths.handle import Handle
+
+RAR = b"Rar!\x1a\x07"
+ZIP = (b"PK\3\4", b"PK\5\6")
+
+
+def members_of(
+    archive: Handle, rules: Rules, budget: Budget, *, wanted: str | None = None, password: str | None = None
+) -> Iterator[tuple[Member, Content]]:
+    """Yield each member with its content. `wanted` is the declared format. Blocks. Raises `Refused` and `OSError`."""
+    beginning = os.pread(archive.fd, 16, 0)
+    if beginning.startswith(RAR) or wanted == "rar":
+        raise Refused("rar archives are not extracted by Holdfast; repack it as tar or zip")
+    zipped = beginning.startswith(ZIP)
+    if wanted is not None and zipped != (wanted == "zip"):
+        raise Refused(f"it is {'a zip' if zipped else 'no zip'} archive, but archive_format is {wanted}")
+    if zipped:
+        return zip_members(archive, rules, budget, password)
+    make = decompressor(beginning)
+    return tar_members(Unpacked(slices(archive), make, budget), replace(rules, modes=True), budget)

@@ -1,0 +1,89 @@
+"""What is known of an extraction that has succeeded, in the resource's own directory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from holdfast.resources import paths
+from holdfast.resources.context import Context
+from holdfast.resources.errors import HoldfastError
+from holdfast.resources.kinds.archive.manifest import Item, Manifest
+from holdfast.resources.kinds.archive.members import Rules
+
+ABOUT, MEMBERS = "archive.json", "members.z"
+WATCHED = 1000
+"""Most items that are watched one by one; the watch of more is that of everything in the directories at the top."""
+
+
+@dataclass(frozen=True)
+class KnownExtraction:
+    """One extraction, without its members."""
+
+    sha256: str
+    """Of the archive."""
+    declared: str
+    """The hash that was declared, with its algorithm; empty if there was none."""
+    name: str
+    """The directory."""
+    rules: str
+    """The rules by which it was extracted."""
+    members: str
+    """SHA-256 of the file with its members."""
+    watched: tuple[str, ...]
+    """Paths to watch."""
+    deep: bool
+    """Whether everything below these paths is watched."""
+
+
+def spelled(rules: Rules) -> str:
+    """Return rules as a text that is equal for equal rules."""
+    return json.dumps(asdict(rules))
+
+
+def path(ctx: Context) -> str:
+    """Return the path of the record, which need not exist."""
+    return str(ctx.var_dir / ABOUT)
+
+
+def load(ctx: Context) -> KnownExtraction | None:
+    """Return what is known; None if nothing is."""
+    try:
+        found = json.loads(paths.read(path(ctx)))
+        return KnownExtraction(**{**found, "watched": tuple(found["watched"])})
+    except (OSError, HoldfastError, ValueError, TypeError, KeyError):
+        return None
+
+
+def members(ctx: Context, known: KnownExtraction) -> Manifest | None:
+    """Return the members of an extraction; None if they are not known. Blocks."""
+    try:
+        data = paths.read(str(ctx.var_dir / MEMBERS))
+        if hashlib.sha256(data).hexdigest() != known.members:
+            return None
+        items = json.loads(zlib.decompress(data))
+        return {item[0]: Item(**dict(zip(Item._fields, [*item[:-1], tuple(item[-1])], strict=True))) for item in items}
+    except (OSError, HoldfastError, ValueError, TypeError, zlib.error):
+        return None
+
+
+async def save(ctx: Context, known: KnownExtraction, manifest: Manifest) -> None:
+    """Write what is known: first the members, then what names them. Raises `OSError` and `HoldfastError`."""
+    data = await ctx.blocking(_packed, manifest)
+    known = KnownExtraction(**{**asdict(known), "members": hashlib.sha256(data).hexdigest()})
+    await ctx.write_file(str(Path(ctx.var_dir) / MEMBERS), data, mode=0o600, touches=False)
+    await ctx.write_file(path(ctx), json.dumps(asdict(known)).encode(), mode=0o600, touches=False)
+
+
+def _packed(manifest: Manifest) -> bytes:
+    return zlib.compress(json.dumps(list(manifest.values())).encode(), 1)
+
+
+def to_watch(name: str, manifest: Manifest) -> tuple[tuple[str, ...], bool]:
+    """Return the paths to watch, and whether everything below them is."""
+    if len(manifest) <= WATCHED:
+        return tuple(f"{name}/{path}" for path in manifest), False
+    return tuple(f"{name}/{path}" for path in manifest if "/" not in path), True

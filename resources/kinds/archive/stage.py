@@ -1,0 +1,211 @@
+"""Extraction beside the destination: into a private directory, from which complete files are then moved into place.
+
+The directory lies in the destination, so that moving is renaming. A killed agent leaves it, and the next run removes
+it. Nothing below it is reached by a path: each directory is entered by the descriptor of the one above, and no link is
+followed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Self
+
+from holdfast.resources.errors import HoldfastError
+from holdfast.resources.kinds.archive.manifest import PAUSE, STRETCH, Item, Manifest, Walker, added, ordered
+from holdfast.resources.kinds.archive.members import Budget, Content, Member, Refused, shown
+from holdfast.resources.kinds.file.removal import remove
+from holdfast.resources.paths import Place, SafeDirectory
+from holdfast.resources.paths.handle import Handle
+from holdfast.resources.temporaries import OWN, TEMPORARY, give_back, take_name
+
+NAME = "archive"
+PART = 1 << 20
+"""Most bytes of a file that are copied at once."""
+
+
+@dataclass
+class Stage:
+    """What is being extracted. A context manager, which removes what is left of it. Blocks."""
+
+    top: SafeDirectory
+    """The destination."""
+    budget: Budget
+    uid: int
+    gid: int
+    stop: Callable[[], None]
+    """Raises an exception if the run has been cancelled."""
+    told: Callable[[int], None]
+    """Called with the bytes that were written so far."""
+    manifest: Manifest = field(default_factory=dict)
+    _place: Place | None = None
+    _walker: Walker | None = None
+    _written: int = 0
+
+    def __enter__(self) -> Self:
+        """Make the private directory. Raises `OSError` and `Unsafe`."""
+        sweep(self.top)
+        self._place = self.top.entry(take_name(NAME))
+        try:
+            self._walker = Walker(self._place.mkdir(mode=0o700))
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the private directory."""
+        self._walker = None
+        if self._place is not None:
+            with suppress(OSError, HoldfastError):  # it is removed by the next run
+                discard(self._place)
+            give_back(self._place.name)
+
+    def extract(self, members: Iterable[tuple[Member, Content]], wanted: Collection[str] | None) -> None:
+        """Extract members, all or those that are wanted. Raises `Refused`, `OSError` and `Unsafe`."""
+        for number, (member, content) in enumerate(members):
+            self.stop()
+            if number % STRETCH == STRETCH - 1:
+                time.sleep(PAUSE)
+            added(self.manifest, member, self.budget)
+            if wanted is None or member.path in wanted:
+                self._put(self.manifest[member.path], member, content)
+
+    def _put(self, item: Item, member: Member, content: Content) -> None:
+        parent, _, name = item.path.rpartition("/")
+        place = self._directory(parent).entry(name)
+        seen = place.look()
+        if item.type == "directory":
+            if seen is None:
+                place.mkdir(self.uid, self.gid, item.mode)
+            return
+        if seen is not None:  # a later member of the same path takes the place of the earlier one
+            place.unlink(own=True)
+        if item.type == "link":
+            place.symlink(item.value, self.uid, self.gid)
+        elif item.origin:
+            self._copy(place, item)
+        else:
+            self._write(place, item, content)
+
+    def _write(self, place: Place, item: Item, content: Content) -> None:
+        handle, found, size = place.create(0o600), hashlib.sha256(), 0
+        for piece in content():
+            self.stop()
+            found.update(piece)
+            self._append(handle, piece)
+            size += len(piece)
+        self.manifest[item.path] = item._replace(value=found.hexdigest(), size=size)
+        self._finish(handle, item)
+
+    def _copy(self, place: Place, item: Item) -> None:
+        """Copy an earlier file, of which the archive has a second name."""
+        parent, _, name = item.origin.rpartition("/")
+        origin, _ = self._directory(parent).entry(name).open()
+        self._directory(item.path.rpartition("/")[0])
+        handle, at = place.create(0o600), 0
+        while piece := os.pread(origin.fd, PART, at):
+            self.stop()
+            self._append(handle, piece)
+            at += len(piece)
+        self._finish(handle, item)
+
+    def _append(self, handle: Handle, piece: bytes) -> None:
+        handle.write(piece)
+        self._written += len(piece)
+        self.told(self._written)
+
+    def _finish(self, handle: Handle, item: Item) -> None:
+        """Give a complete file its owner, mode and time."""
+        os.fchown(handle.fd, self.uid, self.gid)
+        os.fchmod(handle.fd, item.mode)
+        os.utime(handle.fd, (item.mtime, item.mtime))
+
+    def _directory(self, path: str) -> SafeDirectory:
+        """Return a directory of the private one; it is made if it is missing."""
+        if self._walker is None:
+            raise RuntimeError("cannot extract before the stage is entered")
+        found = self._walker.directory(path)
+        if found is None:
+            parent, _, name = path.rpartition("/")
+            place = self._directory(parent).entry(name)
+            if place.look() is not None:
+                raise Refused(f"it has members below {shown(path)}, which is no directory")
+            place.mkdir(self.uid, self.gid, self.manifest[path].mode)
+            found = self._walker.directory(path)
+        if found is None:
+            raise Refused(f"it has members below {shown(path)}, which is no directory")
+        return found
+
+    # -- into place --------------------------------------------------------------------------------------------
+
+    def place(self, paths: Iterable[str], moved: list[str], changing: Callable[[], None]) -> None:
+        """Move what was extracted to these paths. A directory that does not exist there is moved as a whole.
+
+        What is there instead is replaced. Each path is added to `moved`. `changing` is called before each change.
+        Raises `OSError` and `HoldfastError`.
+        """
+        if self._walker is None:
+            raise RuntimeError("cannot move before the stage is entered")
+        here, there, whole = self._walker, Walker(self.top), ""
+        for path in ordered(paths):
+            if whole and path.startswith(whole):
+                moved.append(path)
+                continue
+            item = self.manifest[path]
+            to, staged = there.place(path), here.place(path)
+            if to is None or staged is None:
+                raise Refused(f"{shown(path)} was changed by another process during the extraction")
+            seen = to.look()
+            changing()
+            if seen is not None and (item.type == "directory") != stat.S_ISDIR(seen.st_mode):
+                remove(to)
+                seen = None
+            if item.type != "directory":
+                staged.rename(to)
+            elif seen is None:
+                staged.rename(to)
+                whole = f"{path}/"
+            moved.append(path)
+
+
+def sweep(top: SafeDirectory) -> None:
+    """Remove what killed agents have left in the destination."""
+    for name in list(top.names()):
+        found = TEMPORARY.fullmatch(os.fsencode(name)) if name.startswith(f".{NAME}.holdfast-") else None
+        if found is None or name in OWN:
+            continue
+        place, pid = top.entry(name), int(found[1], 16)
+        seen = place.look()
+        if seen is not None and stat.S_ISDIR(seen.st_mode) and (pid == os.getpid() or not _runs(pid)):
+            with suppress(OSError, HoldfastError):
+                discard(place)
+
+
+def discard(place: Place) -> None:
+    """Remove what was extracted but not moved, of which nothing need be kept. Raises `OSError` and `Unsafe`."""
+    try:
+        inside = place.enter()
+        for name in list(inside.names()):
+            discard(inside.entry(name))
+        place.rmdir()
+    except NotADirectoryError:  # a file or link, also one that a user has put in its place
+        place.unlink(own=True)
+    except FileNotFoundError:
+        return
+
+
+def _runs(pid: int) -> bool:
+    """Return whether a process exists."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True

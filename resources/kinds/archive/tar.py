@@ -1,0 +1,83 @@
+"""Members of tar archives, in their order, without any trust in what the headers say."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from typing import IO, cast
+
+from holdfast.resources.kinds.archive.members import (
+    PART,
+    Budget,
+    Content,
+    Member,
+    Refused,
+    Rules,
+    member_mode,
+    readable,
+    shown,
+)
+from holdfast.resources.kinds.archive.unpacked import Unpacked
+
+UNREADABLE = (tarfile.TarError, ValueError, OverflowError, IndexError, KeyError, TypeError, EOFError, MemoryError)
+"""What tarfile raises for damaged archives."""
+ZEROS = bytes(512)
+
+
+def tar_members(data: Unpacked, rules: Rules, budget: Budget) -> Iterator[tuple[Member, Content]]:
+    """Yield each member with its content. Blocks. Raises `Refused`."""
+    files: set[str] = set()
+    file = cast("IO[bytes]", data)
+    with (
+        readable("tar", UNREADABLE),
+        tarfile.open(fileobj=file, mode="r:", encoding="utf-8", errors="surrogateescape") as tar,
+    ):
+        while (info := tar.next()) is not None:
+            tar.members.clear()  # type: ignore[attr-defined] # tarfile keeps all members in memory
+            budget.count(info.size if info.isreg() else 0)
+            member = _member(info, rules, files)
+            if member is not None:
+                yield member, _content(tar, info, budget)
+        if data.block not in {b"", ZEROS}:
+            raise Refused("it is damaged: a header cannot be read")
+        data.drain()
+
+
+def _member(info: tarfile.TarInfo, rules: Rules, files: set[str]) -> Member | None:
+    """Return a member as it is extracted; None if it is left out. `files` are the paths of the files so far."""
+    path = rules.path(info.name)
+    if info.isdir():
+        return None if path is None else Member(path, "directory", rules.mode("directory", info.mode))
+    if path is None:
+        return None
+    mode, mtime = rules.mode("file", member_mode(info.mode)), max(0, int(info.mtime))
+    if info.islnk():
+        origin = rules.path(info.linkname)
+        if origin not in files or origin is None:
+            raise Refused(f"it has a hard link to what is no earlier file of it: {shown(info.name)}")
+        files.add(path)
+        return Member(path, "file", mode, mtime, origin)
+    if info.issym():
+        rules.demand_inside(path, info.linkname)
+        return Member(path, "link", target=info.linkname)
+    if not info.isreg():
+        what = "a device" if info.isdev() and not info.isfifo() else "a fifo" if info.isfifo() else "an unknown thing"
+        raise Refused(f"it has {what} as a member: {shown(info.name)}")
+    files.add(path)
+    return Member(path, "file", mode, mtime, size=info.size)
+
+
+def _content(tar: tarfile.TarFile, info: tarfile.TarInfo, budget: Budget) -> Content:
+    def parts() -> Iterator[bytes]:
+        with readable("tar", UNREADABLE):
+            file, left = tar.extractfile(info), info.size
+            while file is not None and left:
+                piece = file.read(min(left, PART))
+                if not piece:
+                    raise Refused(f"it ends too early, in {shown(info.name)}")
+                if info.issparse():
+                    budget.spend(len(piece))
+                left -= len(piece)
+                yield piece
+
+    return parts

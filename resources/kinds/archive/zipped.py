@@ -1,0 +1,112 @@
+"""Members of zip archives, without any trust in what their directory says."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+
+from holdfast.resources.kinds.archive.members import (
+    PART,
+    Budget,
+    Content,
+    Member,
+    Refused,
+    Rules,
+    member_mode,
+    readable,
+    shown,
+)
+from holdfast.resources.paths.handle import Handle
+
+UNREADABLE = (
+    zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, EOFError, ValueError, OverflowError, IndexError, KeyError,
+    NotImplementedError, RuntimeError, OSError, MemoryError,
+)  # fmt: skip
+"""What zipfile raises for damaged archives, and for those with a wrong password."""
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
+END, TAIL = b"PK\5\6", 42 + (1 << 16)
+"""Signature of the record at the end of an archive, and most bytes of it with its comment and the locator before it."""
+LOCATOR = b"PK\6\7"
+"""Signature of the locator of the record of large archives."""
+PER_MEMBER, MORE = 256, 1 << 20
+"""Most bytes of the directory of an archive, for each member and in all: zipfile reads it whole."""
+UNIX, ENCRYPTED = 3, 1
+TARGET = 4096
+"""Most bytes of the target of a link."""
+
+
+def zip_members(
+    archive: Handle, rules: Rules, budget: Budget, password: str | None
+) -> Iterator[tuple[Member, Content]]:
+    """Yield each member with its content. Blocks. Raises `Refused`."""
+    _demand_small(archive, budget)
+    with (
+        os.fdopen(os.dup(archive.fd), "rb") as file,
+        readable("zip", UNREADABLE),
+        zipfile.ZipFile(file) as opened,
+    ):
+        if password is not None:
+            opened.setpassword(password.encode())
+        for info in opened.infolist():
+            budget.count(info.file_size)
+            member = _member(opened, info, rules, password)
+            if member is not None:
+                yield member, _content(opened, info, budget)
+
+
+def _demand_small(archive: Handle, budget: Budget) -> None:
+    """Raise `Refused` if the directory of the archive would take too much memory."""
+    size = os.fstat(archive.fd).st_size
+    tail = os.pread(archive.fd, TAIL, max(0, size - TAIL))
+    found = tail.rfind(END)
+    length = int.from_bytes(tail[found + 12 : found + 16], "little") if found >= 0 else 0
+    if length == 0xFFFFFFFF and tail[found - 20 : found - 16] == LOCATOR:
+        at = int.from_bytes(tail[found - 12 : found - 4], "little")
+        length = int.from_bytes(os.pread(archive.fd, 8, min(at, size) + 40), "little")
+    if length > PER_MEMBER * budget.members + MORE:
+        raise Refused(f"it has more than {budget.members} members, the limit (member_limit)")
+
+
+def _member(opened: zipfile.ZipFile, info: zipfile.ZipInfo, rules: Rules, password: str | None) -> Member | None:
+    """Return a member as it is extracted; None if it is left out."""
+    path = rules.path(info.orig_filename if "\0" in info.orig_filename else info.filename)
+    mode = info.external_attr >> 16 if info.create_system == UNIX else 0
+    kind = stat.S_IFMT(mode)
+    if info.is_dir() or kind == stat.S_IFDIR:
+        return None if path is None else Member(path, "directory", rules.mode("directory", member_mode(mode)))
+    if path is None:
+        return None
+    if kind not in {0, stat.S_IFREG, stat.S_IFLNK}:
+        raise Refused(f"it has a member of an unknown type: {shown(info.filename)}")
+    if info.compress_type not in METHODS:
+        raise Refused(f"it is compressed by the method {info.compress_type} of zip, which is not supported")
+    if info.flag_bits & ENCRYPTED and password is None:
+        raise Refused("it is protected by a password: set password")
+    if kind == stat.S_IFLNK:
+        with opened.open(info) as file:
+            target = os.fsdecode(file.read(TARGET))
+        rules.demand_inside(path, target)
+        return Member(path, "link", target=target)
+    return Member(path, "file", rules.mode("file", member_mode(mode)), _time(info), size=info.file_size)
+
+
+def _time(info: zipfile.ZipInfo) -> int:
+    """Return the time of a member, which zip archives have without a time zone."""
+    with suppress(ValueError, OverflowError):
+        return max(0, int(time.mktime((*info.date_time, 0, 0, -1))))
+    return 0
+
+
+def _content(opened: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget) -> Content:
+    def parts() -> Iterator[bytes]:
+        with readable("zip", UNREADABLE), opened.open(info) as file:
+            while piece := file.read(PART):
+                budget.spend(len(piece))
+                yield piece
+
+    return parts

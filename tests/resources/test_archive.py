@@ -1,0 +1,645 @@
+"""Archives: what they contain is in the directory, and nothing that a hostile one does reaches anything else."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import os
+import shutil
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import tarfile
+import textwrap
+import zlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from deadline import DEADLINE
+from holdfast.agent.host.host import LocalHost
+from holdfast.resources.errors import HoldfastError, Permanent, Temporary
+from holdfast.resources.kinds.archive import extraction, manifest, record
+from holdfast.resources.kinds.archive.extracted import Extracted
+from holdfast.resources.kinds.archive.options import ArchiveOptions, parse_options
+from hostile_archives import PACKED, SMALL, TIME, Entry, archives, directory, hard, link, tar, zipped
+
+
+@pytest.fixture
+async def host(tmp_path):
+    """Return a host whose states directory has the archive."""
+    async with LocalHost(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as found:
+        (tmp_path / "states").mkdir()
+        yield found
+
+
+async def run(host, tmp_path, data=None, *, apply=True, **arguments):
+    """Extract an archive into `out`; return whether it was right, and the report."""
+    if data is not None:
+        (tmp_path / "states" / "archive").write_bytes(data)
+    state = Extracted.declare(str(tmp_path / "out"), **{"source": f"{tmp_path}/states/archive", **arguments})
+    ctx = host.context("archive.extracted[x]")
+    ctx.report = type(ctx.report)()
+    return await state.check_apply(ctx, apply), ctx.report
+
+
+def tree(top):
+    """Return what is below a directory: content, target or None by path."""
+    return {
+        str(path.relative_to(top)): (
+            str(path.readlink()) if path.is_symlink() else path.read_text() if path.is_file() else None
+        )
+        for path in sorted(top.rglob("*"))
+    }
+
+
+WANTED = {"app": None, "app/a": "one\n", "app/l": "sub/b", "app/sub": None, "app/sub/b": "two\n"}
+
+
+@pytest.mark.parametrize("packed", [*PACKED, "zip"])
+async def test_all_formats(host, tmp_path, packed):
+    """Content, modes, times and links are those of the archive; a second run changes nothing."""
+    data = zipped(*SMALL) if packed == "zip" else PACKED[packed](tar(*SMALL))
+    right, report = await run(host, tmp_path, data)
+    assert not right
+    assert tree(tmp_path / "out") == WANTED
+    assert report.changes == {"directories_created": [f"{tmp_path}/out/"], "extracted_files": [*WANTED]}
+    assert report.comment == f"created 5 entries in {tmp_path}/out"
+    seen = (tmp_path / "out/app/sub/b").stat()
+    assert (stat.S_IMODE(seen.st_mode), stat.S_IMODE((tmp_path / "out/app/a").stat().st_mode)) == (0o755, 0o644)
+    assert packed == "zip" or seen.st_mtime == TIME
+    right, report = await run(host, tmp_path)
+    assert (right, report.changes) == (True, {})
+
+
+async def test_a_plan_changes_nothing_and_says_what_would_be_done(host, tmp_path):
+    """Neither the directory nor its parents are made."""
+    right, report = await run(host, tmp_path, tar(*SMALL), apply=False)
+    assert not right
+    assert report.changes["extracted_files"] == [*WANTED]
+    assert not (tmp_path / "out").exists()
+
+
+async def test_what_was_extracted_by_another_tool_is_adopted(host, tmp_path):
+    """If the directory has all members, nothing is written there."""
+    (tmp_path / "out").mkdir()
+    data = tar(*SMALL)
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        archive.extractall(tmp_path / "out", filter="data")
+
+    def looks():
+        return [(path, path.lstat().st_ino, path.lstat().st_ctime_ns) for path in sorted(tmp_path.glob("out/**/*"))]
+
+    before = looks()
+    assert (await run(host, tmp_path, data, apply=False))[0]
+    assert (await run(host, tmp_path))[0]
+    assert looks() == before
+
+
+DAMAGES = {
+    "removed": lambda out: (out / "app/a").unlink(),
+    "changed": lambda out: (out / "app/a").write_text("One\n"),
+    "longer": lambda out: (out / "app/a").write_text("one\nmore\n"),
+    "replaced": lambda out: ((out / "app/b").write_text("one?"), (out / "app/b").rename(out / "app/a")),
+    "link": lambda out: ((out / "app/l").unlink(), (out / "app/l").symlink_to("a")),
+    "directory": lambda out: shutil.rmtree(out / "app/sub"),
+    "all": lambda out: shutil.rmtree(out / "app"),
+}
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES])
+async def test_damage_is_repaired(host, tmp_path, damage):
+    """Only what differs is extracted; files that are not of the archive stay."""
+    await run(host, tmp_path, tar(*SMALL))
+    (tmp_path / "out/app/own").write_text("own")
+    kept = (tmp_path / "out/app/sub/b").stat().st_ino
+    DAMAGES[damage](tmp_path / "out")
+    right, report = await run(host, tmp_path, apply=False)
+    planned = report.changes
+    right, report = await run(host, tmp_path)
+    assert not right
+    assert report.changes == planned
+    assert tree(tmp_path / "out") == (WANTED if damage == "all" else {**WANTED, "app/own": "own"})
+    assert damage in {"directory", "all"} or (tmp_path / "out/app/sub/b").stat().st_ino == kept
+    assert (await run(host, tmp_path))[0]
+
+
+async def test_a_file_that_was_touched_is_read_once(host, tmp_path, monkeypatch):
+    """Metadata that have changed lead to one comparison of the content, whose result is kept."""
+    await run(host, tmp_path, tar(*SMALL))
+    (tmp_path / "out/app/a").chmod(0o600)
+    read = []
+    real = manifest.hash_of
+    monkeypatch.setattr(manifest, "hash_of", lambda handle: read.append(handle) or real(handle))
+    for _ in range(3):
+        assert (await run(host, tmp_path))[0]
+    assert len(read) == 1
+
+
+async def test_a_new_archive_is_extracted(host, tmp_path):
+    """New content is extracted, former members stay unless `clean` says otherwise."""
+    await run(host, tmp_path, tar(*SMALL))
+    new = tar(directory("app"), Entry("app/a", b"new\n"), Entry("app/c", b"three\n"))
+    right, report = await run(host, tmp_path, new)
+    assert not right
+    assert report.changes == {"extracted_files": ["app/a", "app/c"]}
+    assert tree(tmp_path / "out") == {**WANTED, "app/a": "new\n", "app/c": "three\n"}
+
+
+async def test_clean_removes_what_the_archive_does_not_have(host, tmp_path):
+    """In the directories at its top, and with `clean_parent` in the whole directory; what states manage stays."""
+    await run(host, tmp_path, tar(*SMALL))
+    for name in ("app/own", "app/managed", "beside"):
+        (tmp_path / "out" / name).write_text("own")
+    host.update(managed=lambda: [f"{tmp_path}/out/app/managed"])
+    new = tar(directory("app"), Entry("app/a", b"new\n"))
+    _, report = await run(host, tmp_path, new, clean=True)
+    assert report.changes["removed"] == [f"{tmp_path}/out/app/{name}" for name in ("l", "own", "sub")]
+    assert tree(tmp_path / "out") == {"app": None, "app/a": "new\n", "app/managed": "own", "beside": "own"}
+    (tmp_path / "out/app/a").unlink()
+    _, report = await run(host, tmp_path, clean_parent=True)
+    assert report.changes["removed"] == [f"{tmp_path}/out/beside"]
+
+
+async def test_what_other_states_manage_is_left_to_them(host, tmp_path):
+    """A member that another state manages, or that is declared as editable, is extracted only if it is missing."""
+    host.update(managed=lambda: [f"{tmp_path}/out/app/a"])
+    await run(host, tmp_path, tar(*SMALL), editable="*/sub/*")
+    for name in ("app/a", "app/sub/b"):
+        (tmp_path / "out" / name).write_text("mine")
+    assert (await run(host, tmp_path, editable="*/sub/*"))[0]
+    new = tar(*SMALL[:2], Entry("app/sub/b", b"2.0"), Entry("app/x", b"x"))
+    await run(host, tmp_path, new, editable="*/sub/*")
+    assert tree(tmp_path / "out") == {**WANTED, "app/a": "mine", "app/sub/b": "mine", "app/x": "x"}
+    (tmp_path / "out/app/a").unlink()
+    await run(host, tmp_path, editable="*/sub/*")
+    assert (tmp_path / "out/app/a").read_text() == "one\n"
+
+
+async def test_what_is_in_the_way_is_replaced_with_force_only(host, tmp_path):
+    """A directory in the place of a file, a file or a link in the place of a directory."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out/app/a").mkdir(parents=True)
+    (tmp_path / "out/app/sub").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Permanent, match=r"/out/app/a is there, and no file; to replace it, set force: true"):
+        await run(host, tmp_path, tar(*SMALL))
+    assert tree(tmp_path / "out") == {"app": None, "app/a": None, "app/sub": f"{tmp_path}/elsewhere"}
+    await run(host, tmp_path, force=True)
+    assert tree(tmp_path / "out") == WANTED
+    assert tree(tmp_path / "elsewhere") == {}
+
+
+async def test_arguments_that_decide_whether_anything_is_done(host, tmp_path):
+    """`if_missing`, `skip_files_list_verify`, and `trim_output` for what is reported."""
+    (tmp_path / "there").touch()
+    right, report = await run(host, tmp_path, tar(*SMALL), if_missing=str(tmp_path / "there"))
+    assert (right, report.comment) == (True, f"{tmp_path}/there exists")
+    assert not (tmp_path / "out").exists()
+    _, report = await run(host, tmp_path, trim_output=2)
+    assert report.changes["extracted_files"] == ["app", "app/a"]
+    (tmp_path / "out/app/a").unlink()
+    assert (await run(host, tmp_path, skip_files_list_verify=True))[0]
+    assert not (await run(host, tmp_path))[0]
+
+
+async def test_options_of_tar(host, tmp_path):
+    """Leading components are removed, and members left out, before anything is compared."""
+    options = "xzf --strip-components=1 --exclude sub"
+    await run(host, tmp_path, tar(*SMALL), options=options, enforce_toplevel=False)
+    assert tree(tmp_path / "out") == {"a": "one\n", "l": "sub/b"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+async def test_owners(host, tmp_path):
+    """Everything belongs to the declared user, never to the one in the archive; a changed owner is repaired."""
+    out = tmp_path / "out"
+    out.mkdir()
+    tmp_path.chmod(0o755)
+    await run(host, tmp_path, tar(*SMALL), user="1234", group="1235")
+    assert {(path.lstat().st_uid, path.lstat().st_gid) for path in out.rglob("*")} == {(1234, 1235)}
+    os.chown(out / "app", 0, 0)
+    _, report = await run(host, tmp_path, user="1234", group="1235")
+    assert report.changes == {"updated ownership": True}
+    assert (out / "app").stat().st_uid == 1234
+    assert (await run(host, tmp_path, user="1234", group="1235"))[0]
+    subprocess.run(["chown", "-R", "0:0", out], check=True)  # noqa: ASYNC221 - it ends at once
+    arguments = {"user": "1236", "enforce_ownership_on": f"{out}/app/sub"}
+    _, report = await run(host, tmp_path, **arguments)
+    assert report.changes == {"updated ownership": True}
+    assert [(out / name).lstat().st_uid for name in ("app/l", "app/sub", "app/sub/b")] == [0, 1236, 1236]
+    assert (await run(host, tmp_path, **arguments))[0]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+async def test_a_directory_of_another_user(host, tmp_path):
+    """What root extracts there must belong to that user, who could replace it anyway."""
+    out = tmp_path / "out"
+    out.mkdir()
+    tmp_path.chmod(0o755)
+    os.chown(out, 1234, 1234)
+    with pytest.raises(Permanent, match=r"belongs to user 1234; .* declare user"):
+        await run(host, tmp_path, tar(*SMALL))
+    assert tree(out) == {}
+    await run(host, tmp_path, user="1234")
+    assert tree(out) == WANTED
+
+
+async def test_special_bits_of_modes_are_left_out(host, tmp_path):
+    """Set-uid, set-gid, sticky, and what lets others write; a trusted archive may have them."""
+    data = tar(directory("app", 0o1777), Entry("app/a", b"x", mode=0o6777))
+    await run(host, tmp_path, data)
+    assert [stat.S_IMODE((tmp_path / "out" / name).stat().st_mode) for name in ("app", "app/a")] == [0o755, 0o755]
+    shutil.rmtree(tmp_path / "out")
+    await run(host, tmp_path, trusted=True)
+    assert [stat.S_IMODE((tmp_path / "out" / name).stat().st_mode) for name in ("app", "app/a")] == [0o1777, 0o6777]
+
+
+HOSTILE = {
+    "absolute": ([Entry("/etc/evil")], "an absolute path: /etc/evil"),
+    "above": ([Entry("app/../../evil")], r"a path that leads out of the directory: app/\.\./\.\./evil"),
+    "up and down": ([Entry("app/../app/evil")], "a path that leads out of the directory"),
+    "newline": ([Entry("app/a\nb")], r"a path with a control character: app/a.x0ab"),
+    "long name": ([Entry("app/" + "x" * 256)], "a path that is too long"),
+    "deep": ([Entry("/".join("x" * 101))], "a path that is too long"),
+    "link out": ([link("app/l", "../../etc")], r"a link that leads out of the directory: app/l -> \.\./\.\./etc"),
+    "link to root": ([link("app/l", "/etc")], "a link that leads out of the directory: app/l -> /etc"),
+    "through a link": ([link("app/l", "sub"), directory("app/sub"), Entry("app/l/x")], "it has app/l/x below app/l"),
+    "link over a directory": ([Entry("app/d/x"), link("app/d", "x")], "it has app/d twice"),
+    "hard link out": ([hard("app/h", "/etc/passwd")], "a member with an absolute path: /etc/passwd"),
+    "hard link to nothing": ([hard("app/h", "app/none")], "a hard link to what is no earlier file"),
+    "hard link to a link": ([link("app/l", "x"), hard("app/h", "app/l")], "a hard link to what is no earlier file"),
+    "device": ([Entry("app/d", type=tarfile.CHRTYPE)], "a device as a member: app/d"),
+    "fifo": ([Entry("app/f", type=tarfile.FIFOTYPE)], "a fifo as a member: app/f"),
+    "several tops": ([Entry("a/x"), Entry("b/x")], "it has not one directory at its top"),
+    "file at the top": ([Entry("a")], "it has not one directory at its top"),
+    "nothing": ([], "it has no members"),
+    "only dots": ([directory("./")], "it has no members"),
+}
+
+
+@pytest.mark.parametrize("name", [*HOSTILE])
+@pytest.mark.parametrize("there", [False, True])
+async def test_a_hostile_archive_is_refused_and_leaves_nothing(host, tmp_path, name, there):
+    """Neither a part of it nor the directory remains."""
+    entries, told = HOSTILE[name]
+    if there:
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out/own").write_text("own")
+    first = directory("./") if told.startswith(("it has not", "it has no m")) else Entry("app/first", b"x")
+    with pytest.raises(Permanent, match=rf"^cannot extract {tmp_path}/states/archive: .*{told}"):
+        await run(host, tmp_path, tar(first, *entries))
+    assert (tree(tmp_path / "out") if there else (tmp_path / "out").exists()) == ({"own": "own"} if there else False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "states", "var"][0 if there else 1 :]
+
+
+async def test_links_that_lead_out_need_a_trusted_archive(host, tmp_path):
+    """Even then nothing is written through them."""
+    (tmp_path / "outside").mkdir()
+    data = tar(link("app/l", str(tmp_path / "outside")), Entry("app/a", b"x"))
+    await run(host, tmp_path, data, trusted=True)
+    assert tree(tmp_path / "out")["app/l"] == str(tmp_path / "outside")
+    bad = tar(link("app/l", str(tmp_path / "outside")), Entry("app/l/evil", b"x"))
+    with pytest.raises(Permanent, match="it has app/l/evil below app/l, which is a link"):
+        await run(host, tmp_path, bad, trusted=True)
+    assert tree(tmp_path / "outside") == {}
+
+
+async def test_an_existing_link_is_not_followed(host, tmp_path):
+    """A link in the place of a directory of the archive is in the way, wherever it leads."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/app").symlink_to(tmp_path / "outside")
+    with pytest.raises(Permanent, match=r"out/app is there, and no directory"):
+        await run(host, tmp_path, tar(*SMALL))
+    assert tree(tmp_path / "outside") == {}
+
+
+def bomb(size):
+    """Return a small archive of much content."""
+    return gzip.compress(tar(Entry("app/zeros", bytes(size))))
+
+
+BOMBS = {
+    "gzip": lambda: bomb(9 << 20),
+    "zip": lambda: zipped(Entry("app/zeros", bytes(9 << 20))),
+    "many files": lambda: gzip.compress(tar(*(Entry(f"app/{number}", bytes(1 << 20)) for number in range(9)))),
+    "hard links": lambda: tar(
+        Entry("app/0", bytes(1 << 20)), *(hard(f"app/{number}", "app/0") for number in range(1, 9))
+    ),
+    "header": lambda: gzip.compress(_header(9 << 20)),
+    "sparse": lambda: gzip.compress(_sparse(1 << 60)),
+    "claimed": lambda: _claimed(1 << 60),
+}
+
+
+def _header(size):
+    """Return an archive whose first header claims a name of so many bytes."""
+    info = tarfile.TarInfo("././@LongLink")
+    info.type, info.size = tarfile.GNUTYPE_LONGNAME, size
+    return info.tobuf(tarfile.GNU_FORMAT) + bytes(size)
+
+
+def _claimed(size):
+    """Return an archive with a file that claims so many bytes."""
+    info = tarfile.TarInfo("app/a")
+    info.size = size
+    return info.tobuf(tarfile.GNU_FORMAT) + bytes(1024)
+
+
+def _sparse(size):
+    """Return an archive with a sparse file of so many bytes, of which none is there."""
+    info = tarfile.TarInfo("app/a")
+    info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "app/a",
+                        "GNU.sparse.realsize": str(size)}  # fmt: skip
+    info.size = 512
+    return info.tobuf(tarfile.PAX_FORMAT) + b"0\n".ljust(512, b"\0") + bytes(1024)
+
+
+@pytest.mark.parametrize("name", [*BOMBS])
+@pytest.mark.parametrize("there", [False, True])
+async def test_a_bomb_stops_at_the_declared_size(host, tmp_path, name, there):
+    """It is refused as soon as it exceeds the limit, and leaves nothing."""
+    if there:
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out/own").write_text("own")
+    with pytest.raises(Permanent, match=r"more than 8 MiB, the limit \(size_limit\)|a header that is too large"):
+        await run(host, tmp_path, BOMBS[name](), size_limit=8)
+    assert (tree(tmp_path / "out") if there else (tmp_path / "out").exists()) == ({"own": "own"} if there else False)
+
+
+@pytest.mark.parametrize("packing", [tar, zipped])
+async def test_too_many_members_are_refused(host, tmp_path, packing):
+    """Whatever the format."""
+    data = packing(directory("app"), *(Entry(f"app/{number}") for number in range(20)))
+    with pytest.raises(Permanent, match=r"it has more than 10 members, the limit \(member_limit\)"):
+        await run(host, tmp_path, data, member_limit=10)
+    assert not (tmp_path / "out").exists()
+
+
+async def test_a_large_directory_of_a_zip_archive_is_not_read(host, tmp_path):
+    """Its size is checked first, because all of it would be kept in memory."""
+    data = bytearray(zipped(*SMALL))
+    at = data.rfind(b"PK\5\6")
+    data[at + 12 : at + 16] = struct.pack("<L", 64 << 20)
+    with pytest.raises(Permanent, match="member_limit"):
+        await run(host, tmp_path, bytes(data), member_limit=10)
+
+
+async def test_an_archive_that_is_too_large_is_refused(host, tmp_path):
+    """Before it is copied whole."""
+    with pytest.raises(Permanent, match="it is larger than 1 MiB"):
+        await run(host, tmp_path, tar(Entry("app/a", bytes(2 << 20))), archive_limit=1)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", "it is not a tar archive, or damaged"),
+        (b"no archive" * 100, "it is not a tar archive, or damaged"),
+        (gzip.compress(tar(*SMALL))[:-20], "it is damaged: it ends too early"),
+        (gzip.compress(tar(*SMALL))[:-8] + b"\0" * 8, "it is damaged: .*incorrect data check"),
+        (tar(*SMALL)[:1100], "it is damaged|it ends too early|unexpected end"),
+        (tar(*SMALL)[:512] + b"x" * 512 + tar(*SMALL)[1024:], "it is damaged: a header cannot be read"),
+        (zipped(*SMALL)[:-30], "it is not a zip archive, or damaged"),
+        (b"Rar!\x1a\x07\x01\0", "rar archives are not extracted by Holdfast"),
+        (b"\x28\xb5\x2f\xfd" + bytes(20), "zstd|damaged"),
+    ],
+)
+async def test_a_damaged_archive_is_refused(host, tmp_path, data, told):
+    """Nothing of it is extracted, also if most of it could be read."""
+    with pytest.raises(Permanent, match=told):
+        await run(host, tmp_path, data)
+    assert not (tmp_path / "out").exists()
+
+
+async def test_a_zip_archive_with_a_password(host, tmp_path):
+    """Without it or with a wrong one nothing is extracted; the error does not show it."""
+    data = _encrypted(b"pass word", "app/a", b"content\n")
+    with pytest.raises(Permanent, match="it is protected by a password: set password"):
+        await run(host, tmp_path, data)
+    with pytest.raises(Permanent, match="Bad password") as refused:
+        await run(host, tmp_path, password="wrong one")
+    assert "wrong one" not in str(refused.value)
+    await run(host, tmp_path, password="pass word")
+    assert tree(tmp_path / "out") == {"app": None, "app/a": "content\n"}
+
+
+def _encrypted(password, name, content):
+    """Return a zip archive with one file, encrypted in the traditional way of PKWARE."""
+    crc_table = []
+    for number in range(256):
+        crc = number
+        for _ in range(8):
+            crc = crc >> 1 ^ 0xEDB88320 if crc & 1 else crc >> 1
+        crc_table.append(crc)
+    keys = [0x12345678, 0x23456789, 0x34567890]
+
+    def update(byte):
+        keys[0] = keys[0] >> 8 ^ crc_table[(keys[0] ^ byte) & 0xFF]
+        keys[1] = ((keys[1] + (keys[0] & 0xFF)) * 134775813 + 1) & 0xFFFFFFFF
+        keys[2] = keys[2] >> 8 ^ crc_table[(keys[2] ^ keys[1] >> 24) & 0xFF]
+
+    def encrypt(byte):
+        mask = keys[2] | 2
+        coded = byte ^ (mask * (mask ^ 1) >> 8 & 0xFF)
+        update(byte)
+        return coded
+
+    for byte in password:
+        update(byte)
+    crc = zlib.crc32(content)
+    data = bytes(map(encrypt, bytes(11) + bytes([crc >> 24]) + content))
+    head = struct.pack("<HHHHHLLLHH", 20, 1, 0, 0, 0x5821, crc, len(data), len(content), len(name), 0)
+    local = b"PK\3\4" + head + name.encode() + data
+    central = (
+        b"PK\1\2" + struct.pack("<H", 0x314) + head + struct.pack("<HHHLL", 0, 0, 0, 0o100644 << 16, 0) + name.encode()
+    )
+    end = b"PK\5\6" + struct.pack("<HHHHLLH", 0, 0, 1, 1, len(central), len(local), 0)
+    return local + central + end
+
+
+@settings(max_examples=60, deadline=None)
+@given(archives(), st.booleans(), st.booleans())
+def test_no_archive_escapes(tmp_path_factory, data, trusted, there):
+    """Whatever an archive has: nothing outside of the directory changes, and a refused archive leaves nothing."""
+    top = tmp_path_factory.mktemp("any")
+    (top / "states").mkdir()
+    (top / "states/archive").write_bytes(data)
+    (top / "outside").mkdir()
+    (top / "outside/file").write_text("untouched")
+    if there:
+        (top / "out").mkdir()
+        (top / "out/own").write_text("own")
+    before = sorted(path.name for path in top.iterdir())
+
+    async def play():
+        async with LocalHost(states=top / "states", var_dir=top / "var", durable=False) as host:
+            try:
+                await run(host, top, trusted=trusted, enforce_toplevel=False, size_limit=1, member_limit=10)
+            except HoldfastError:
+                return False
+            assert (await run(host, top, trusted=trusted, enforce_toplevel=False, size_limit=1, member_limit=10))[0]
+            return True
+
+    done = asyncio.run(play())
+    assert (top / "outside/file").read_text() == "untouched"
+    assert sorted(path.name for path in (top / "outside").iterdir()) == ["file"]
+    assert {path.name for path in top.iterdir()} - {*before} <= ({"var", "out"} if done else {"var"})
+    if there and not done:
+        assert sorted(path.name for path in (top / "out").iterdir()) == ["own"]
+    for path in (top / "out").rglob("*"):
+        seen = path.lstat()
+        assert stat.S_IFMT(seen.st_mode) in {stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK}
+        assert seen.st_nlink == 1 or path.is_dir()
+        assert trusted or path.is_symlink() or not seen.st_mode & 0o7022
+
+
+async def test_a_killed_agent_leaves_nothing_that_counts(tmp_path):
+    """After SIGKILL during the extraction, the directory has nothing of it; the next run extracts all, and tidies."""
+    (tmp_path / "states").mkdir()
+    data = tar(*(Entry(f"app/{number}", os.urandom(1000)) for number in range(2000)))
+    (tmp_path / "states/archive").write_bytes(data)
+    program = """
+        import asyncio, os, signal, sys
+        from pathlib import Path
+        from holdfast.agent.host.host import LocalHost
+        from holdfast.resources.kinds.archive import stage
+        from holdfast.resources.kinds.archive.extracted import Extracted
+        top, when = Path(sys.argv[1]), int(sys.argv[2])
+        real, calls = stage.Stage._write, []
+        def dying(*args):
+            calls.append(1)
+            if len(calls) == when:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*args)
+        stage.Stage._write = dying
+        async def main():
+            async with LocalHost(states=top / "states", var_dir=top / "var") as host:
+                state = Extracted.declare(str(top / "out"), source=f"{top}/states/archive")
+                await state.check_apply(host.context("archive.extracted[x]"), True)
+        asyncio.run(main())
+    """
+    done = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", textwrap.dedent(program), tmp_path, "1000"], check=False
+    )
+    assert done.returncode == -signal.SIGKILL
+    (stage,) = (tmp_path / "out").iterdir()
+    assert stage.name.startswith(".archive.holdfast-")
+    assert stat.S_IMODE(stage.stat().st_mode) == 0o700
+    async with LocalHost(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as host:
+        assert not (await run(host, tmp_path))[0]
+        assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["app"]
+        assert len([*(tmp_path / "out/app").iterdir()]) == 2000
+        assert (await run(host, tmp_path))[0]
+
+
+async def test_a_cancelled_run_ends_soon_and_leaves_nothing(host, tmp_path, monkeypatch):
+    """Its thread stops at the next part of a file."""
+    begun, held = asyncio.Event(), asyncio.get_running_loop()
+    real = extraction.Stage._write
+
+    def slow(*args):
+        held.call_soon_threadsafe(begun.set)
+        return real(*args)
+
+    monkeypatch.setattr(extraction.Stage, "_write", slow)
+    data = tar(*(Entry(f"app/{number}", bytes(1000)) for number in range(3000)))
+    task = asyncio.create_task(run(host, tmp_path, data))
+    await asyncio.wait_for(begun.wait(), DEADLINE)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with asyncio.timeout(DEADLINE):
+        await host.long_blocking(lambda: None)
+        while (tmp_path / "out").exists():
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+def full(tmp_path):
+    """Mount a small file system at the directory."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount")
+    (tmp_path / "out").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", tmp_path / "out"], check=True)
+    yield
+    subprocess.run(["umount", "-l", tmp_path / "out"], check=True)
+
+
+@pytest.mark.usefixtures("full")
+async def test_a_full_disk(host, tmp_path):
+    """The run fails as one that may succeed later; what was there stays, and what was extracted is removed."""
+    (tmp_path / "out/own").write_text("own")
+    with pytest.raises(Temporary, match=rf"cannot extract into {tmp_path}/out: no space is left"):
+        await run(host, tmp_path, tar(Entry("app/a", os.urandom(2 << 20))))
+    assert tree(tmp_path / "out") == {"own": "own"}
+
+
+async def test_a_damaged_record_leads_to_a_comparison(host, tmp_path):
+    """What is known is not needed: without it the archive is read again."""
+    await run(host, tmp_path, tar(*SMALL))
+    (kept,) = (tmp_path / "var/resources").iterdir()
+    for name, content in ((record.MEMBERS, b"damaged"), (record.ABOUT, b"{}"), (record.ABOUT, b"\xff")):
+        (kept / name).write_bytes(content)
+        assert (await run(host, tmp_path))[0]
+        (tmp_path / "out/app/a").unlink()
+        (kept / name).write_bytes(content)
+        assert not (await run(host, tmp_path))[0]
+        assert tree(tmp_path / "out") == WANTED
+
+
+async def test_the_watch_follows_the_members(host, tmp_path):
+    """Before the first extraction it watches the directory, afterwards each member; other entries are no events."""
+    state = Extracted.declare(str(tmp_path / "out"), source=f"{tmp_path}/states/archive")
+    ctx = host.context("archive.extracted[x]")
+    watch = state.watch(ctx)
+
+    async def event():
+        return await asyncio.wait_for(anext(watch), DEADLINE)
+
+    await event()
+    await run(host, tmp_path, tar(*SMALL))
+    await event()
+    while True:  # events of the extraction itself
+        try:
+            await asyncio.wait_for(asyncio.shield(waiting := asyncio.ensure_future(anext(watch))), 0.3)
+        except TimeoutError:
+            break
+    (tmp_path / "out/app/a").unlink()
+    assert await asyncio.wait_for(waiting, DEADLINE) is None
+    await watch.aclose()
+
+
+def test_options_are_understood_or_refused():
+    """Those about compression and output have no effect; any other is an error that names it."""
+    assert parse_options("zxvf --strip=2 --exclude=*.pyc --exclude doc -J -o") == ArchiveOptions(2, ("*.pyc", "doc"))
+    assert parse_options("") == ArchiveOptions()
+    for wrong in ("--to-command=sh", "-C /etc", "--strip-components", "--strip-components=x", "-I x",
+                  "--transform=s/a/b/", "--use-compress-program=x", "--checkpoint-action=exec=sh", "'"):  # fmt: skip
+        with pytest.raises(ValueError, match=r"not supported|lacks its value|needs a number|quotation"):
+            parse_options(wrong)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"source": ""}, "source is missing"),
+        ({"source": "https://x/y.tar.gz"}, "needs source_hash"),
+        ({"archive_format": "RAR"}, "rar archives are not extracted"),
+        ({"clean": True, "clean_parent": True}, "exclude each other"),
+        ({"skip_verify": True, "skip_files_list_verify": True}, "exclude each other"),
+        ({"enforce_ownership_on": "/etc"}, "must be in /opt"),
+        ({"password": "x", "archive_format": "tar"}, "for zip archives only"),
+        ({"options": "--to-command=sh"}, "is not supported"),
+        ({"user": "-x"}, "user"),
+    ],
+)
+def test_wrong_arguments(arguments, told):
+    """Each is an error of the state file."""
+    with pytest.raises(ValidationError, match=told):
+        Extracted.declare("/opt", **{"source": "salt://x", **arguments})
