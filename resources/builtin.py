@@ -15,6 +15,7 @@ MODULES: Mapping[str, str] = {
     "archive.extracted": "extracted",
     "cmd": "run script wait",
     "cron": "absent env_absent env_present file present",
+    "debconf": "set set_file",
     "environ": "setenv",
     "event": "send wait",
     "file.absent": "absent",

@@ -51,8 +51,9 @@ class Installing(Edgeable, Groupable, Packages):
         return tuple([("pkg", name.partition(":")[0]) for name in self.wanted])
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the repositories: all that are declared earlier are configured first."""
-        return (FROM_REPOSITORIES,)
+        """Return the repositories, all of which are configured first, and the answers to questions of the packages."""
+        answers = [Dependency("debconf", name.partition(":")[0], vital=False, every=True) for name in self.wanted]
+        return (FROM_REPOSITORIES, *answers)
 
     def needs(self) -> tuple[Need, ...]:
         """Add the installation, and what `hold` needs."""

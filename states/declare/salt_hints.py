@@ -89,9 +89,9 @@ FUNCTIONS: Mapping[str, Mapping[str, str]] = {
 }
 """Family -> name of a function elsewhere -> its name here."""
 _SALT = (
-    "acl at beacon bower btrfs cloud composer consul debconf disk docker"
+    "acl at beacon bower btrfs cloud composer consul disk docker"
     " ethtool etcd firewalld gem github gpg grains helm hg http incron ipset kernelpkg"
-    " keyboard kubernetes layman ldap logrotate lvm lxc lxd makeconf memcached monit"
+    " keyboard kubernetes layman ldap lvm lxc lxd makeconf memcached monit"
     " nfs_export nftables npm ntp openvswitch_bridge pip pkgbuild ports process pyenv quota raid"
     " rbenv rsync rvm salt saltutil schedule selinux snapper sqlite3 stateconf"
     " status supervisord svn sysfs sysrc syslog_ng tls tuned vault virt virtualenv x509 xml zfs zookeeper"
