@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 PACKAGE = "holdfast.resources.kinds"
 MODULES: Mapping[str, str] = {
+    "acl": "absent list_absent list_present present",
     "alias": "absent present",
     "alternatives": "auto install remove set",
     "archive.extracted": "extracted",

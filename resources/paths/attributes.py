@@ -1,4 +1,4 @@
-"""Owner, group, mode, times and SELinux label of one entry, which are changed in place.
+"""Owner, group, mode, times, ACLs and SELinux label of one entry, which are changed in place.
 
 Each function opens the entry first, checks the file of that descriptor, and changes exactly this file.
 """
@@ -88,6 +88,31 @@ def relabel(place: Place, text: str) -> None:
     handle, info = place.pin()
     place.demand_own(info, "label")
     os.setxattr(_opened(handle), LABEL, text.encode() + b"\0")
+
+
+def read_acl(place: Place, attribute: str) -> bytes:
+    """Return an ACL of an entry as the kernel stores it; empty without one. Raises `OSError`."""
+    handle, _ = place.pin()
+    try:
+        return os.getxattr(_opened(handle), attribute)
+    except OSError as error:
+        if error.errno in (errno.ENODATA, errno.ENOTSUP):
+            return b""
+        raise
+
+
+def put_acl(place: Place, seen: os.stat_result, attribute: str, data: bytes) -> None:
+    """Set an ACL of an entry; no data removes it. `seen` is the status that the caller has read.
+
+    Raises `OSError`, and `Unsafe` if the entry may belong to another user.
+    """
+    handle, info = _pin_like(place, seen)
+    place.demand_own(info, "change the ACL of")
+    about_to_change(place, info)
+    if data:
+        os.setxattr(_opened(handle), attribute, data)
+    else:
+        os.removexattr(_opened(handle), attribute)
 
 
 def _opened(handle: Handle) -> str:

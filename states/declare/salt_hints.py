@@ -89,7 +89,7 @@ FUNCTIONS: Mapping[str, Mapping[str, str]] = {
 }
 """Family -> name of a function elsewhere -> its name here."""
 _SALT = (
-    "acl at beacon bower btrfs cloud composer consul disk docker"
+    "at beacon bower btrfs cloud composer consul disk docker"
     " ethtool etcd firewalld gem github gpg grains helm hg http incron ipset kernelpkg"
     " keyboard kubernetes layman ldap lvm lxc lxd makeconf memcached monit"
     " nfs_export nftables npm ntp openvswitch_bridge pip pkgbuild ports process pyenv quota raid"

@@ -161,7 +161,7 @@ WORDS = {
     **{key: {"separator": " "} for key in ("serializer_opts", "deserializer_opts")},
 }
 """Arguments with which the secret is data that could be merged."""
-PATHS = ("file.", "archive.", "ini.")
+PATHS = ("acl.", "file.", "archive.", "ini.")
 """Families whose names are paths."""
 KINDS: list[tuple[str, str, dict[str, Any]]] = [
     ("file.managed", "sub/f", {"contents": "new", "user": str(USER), "mode": "0644"}),
@@ -207,6 +207,8 @@ KINDS: list[tuple[str, str, dict[str, Any]]] = [
     ("archive.extracted", "sub/new", {"source": "{top}/archive", "user": str(USER), "enforce_toplevel": False}),
     ("ssh_auth.present", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA", {"user": "root", "config": "{home}/sub/f"}),
     ("ssh_auth.present", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA", {"user": "root", "config": "{home}/sub/d/new/f"}),
+    ("acl.present", "sub/f", {"acl_type": "user", "acl_name": "0", "perms": "rw"}),
+    ("acl.present", "sub", {"acl_type": "user", "acl_name": str(USER), "perms": "rX", "recurse": True}),
     ("alias.present", "a", {"target": "b", "config": "{home}/sub/f"}),
     ("host.present", "a", {"ip": "192.0.2.1", "config": "{home}/sub/f"}),
     ("ssh_known_hosts.present", "a", {"key": "AAAAC3NzaC1lZDI1NTE5AAAA", "config": "{home}/sub/f"}),
