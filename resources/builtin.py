@@ -50,6 +50,8 @@ MODULES: Mapping[str, str] = {
     "mount.mounted": "mounted unmounted",
     "mount.swap": "swap",
     "network": "system",
+    "nftables.chains": "chain_absent chain_present flush set_policy table_absent table_present",
+    "nftables.rules": "append delete insert",
     "pkg": "held installed latest purged removed",
     "pkgrepo": "absent managed",
     "service": "dead disabled enabled masked running unmasked",
@@ -61,6 +63,7 @@ MODULES: Mapping[str, str] = {
     "test": "check_pillar configurable_test_state fail_with_changes fail_without_changes nop show_notification "
     "succeed_with_changes succeed_without_changes",
     "timezone": "system",
+    "ufw": "allow allowed default_incoming default_outgoing deny disabled enabled limit",
     "user": "absent present",
 }
 """Module -> the functions that it declares. The first part of the module's name is their family."""

@@ -83,6 +83,7 @@ FUNCTIONS: Mapping[str, Mapping[str, str]] = {
     "service": {"restarted": "running", "started": "running", "stopped": "dead"},
     "sysctl": {"set": "present"},
     "iptables": {"present": "append", "absent": "delete", "policy": "set_policy"},
+    "ufw": {"on": "enabled", "off": "disabled", "reject": "deny"},
     "user": {"created": "present", "deleted": "absent", "removed": "absent"},
     "group": {"created": "present", "deleted": "absent", "removed": "absent"},
     "git": {"clone": "cloned", "checkout": "detached", "pull": "latest", "config": "config_set"},
@@ -92,7 +93,7 @@ _SALT = (
     "at beacon bower btrfs cloud composer consul disk docker"
     " ethtool etcd firewalld gem github gpg grains helm hg http incron ipset kernelpkg"
     " keyboard kubernetes layman ldap lvm lxc lxd makeconf memcached monit"
-    " nfs_export nftables npm ntp openvswitch_bridge pip pkgbuild ports process pyenv quota raid"
+    " nfs_export npm ntp openvswitch_bridge pip pkgbuild ports process pyenv quota raid"
     " rbenv rsync rvm salt saltutil schedule selinux snapper sqlite3 stateconf"
     " status supervisord svn sysfs sysrc syslog_ng tls tuned vault virt virtualenv x509 xml zfs zookeeper"
     " zpool"

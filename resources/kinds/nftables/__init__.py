@@ -1,0 +1,1 @@
+"""Tables, chains, policies and rules of nftables."""
