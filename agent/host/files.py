@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import islice
 from stat import S_ISREG
+from traceback import clear_frames
 
 from holdfast.agent.host.blocking import Blocking
 from holdfast.resources import paths
@@ -72,8 +73,9 @@ class Replacement:
         self.temporary = self.target.beside(take_name(self.target.name))
         try:
             self._write(self.temporary.create(0o600), self.target)
-        except BaseException:
+        except BaseException as error:
             self.discard()
+            clear_frames(error.__traceback__)  # with the descriptor there, the removed file would still take its room
             raise
         if self.abandoned:
             self.discard()

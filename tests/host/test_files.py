@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import stat
@@ -118,6 +119,20 @@ async def test_a_target_that_cannot_be_replaced_leaves_nothing(tmp_path):
     with pytest.raises(FileNotFoundError):
         await put(tmp_path / "missing" / "f")
     assert leftovers(tmp_path) == []
+
+
+async def test_a_file_that_could_not_be_written_takes_no_room(tmp_path, monkeypatch):
+    """Its descriptor is closed although the error is still there: a full disk would stay full, and mounted."""
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left") as kept:
+        await put(tmp_path / "f", durable=True)
+    assert kept.value.__traceback__ is not None
+    opened = [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    assert [path for path in opened if str(tmp_path) in path] == []
 
 
 def test_writing_without_a_loop_leaves_nothing_either(tmp_path):

@@ -15,7 +15,7 @@ from deadline import DEADLINE
 
 SCRIPT = """
 import json, os, socket, subprocess, sys, time
-damage, right, times, deadline = json.loads(sys.argv[1])
+damage, right, times, deadline, calm = json.loads(sys.argv[1])
 
 def is_right():
     try:
@@ -36,17 +36,18 @@ for _ in range(times):
             sys.exit(f"not repaired: {damage}")
         time.sleep(0.001)
     taken.append(time.monotonic() - start)
-    time.sleep(0.3)  # the agent ends its pass
+    time.sleep(calm)
 print(json.dumps(taken))
 """
 
 
-def repair_times(host: Host, damage: str, right: str, times: int = 3) -> Sequence[float]:
+def repair_times(host: Host, damage: str, right: str, times: int = 3, calm: float = 0.3) -> Sequence[float]:
     """Do a damage several times and return the seconds from its end until `right`, an expression, holds again.
 
-    `right` is Python and may call `text(path)`. The times are printed, sorted; `pytest -rP` shows them.
+    `right` is Python and may call `text(path)`. `calm` is the number of seconds after each repair in which the agent
+    ends its pass. The times are printed, sorted; `pytest -rP` shows them.
     """
-    given = json.dumps([damage, right, times, DEADLINE])
+    given = json.dumps([damage, right, times, DEADLINE, calm])
     done = host.run(PYTHON, "-c", SCRIPT, given, timeout=times * DEADLINE)
     taken = sorted(json.loads(done.stdout))
     told = ", ".join(f"{seconds * 1000:.0f} ms" for seconds in taken)

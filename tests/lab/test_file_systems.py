@@ -166,6 +166,8 @@ def test_a_mount_point_that_a_user_could_move_is_refused(disks: Host, driver: Dr
         driver.apply("mount.mounted", "/home/alice/m", **wanted)
     with pytest.raises(Failed, match="cannot mount /srv/none: this directory does not exist"):
         driver.apply("mount.mounted", "/srv/none", **wanted)
+    with pytest.raises(Failed, match=r"cannot mount /home/alice/m: .*a user could move the mount point"):
+        driver.apply("mount.fstab_present", "x", fs_file="/home/alice/m", fs_vfstype="tmpfs")
     driver.apply("mount.mounted", "/home/alice", **wanted)
     driver.apply("mount.unmounted", "/home/alice")
 
@@ -211,6 +213,23 @@ def test_entries_alone(disks: Host, driver: Driver):
     disks.run("losetup", "-d", loop)
 
 
+def test_a_full_disk_leaves_fstab_whole(disks: Host, driver: Driver):
+    """The mount stays meanwhile, and the entry is added once there is room."""
+    disks.sh("mkdir -p /srv/full; mount -t tmpfs -o size=32k tmpfs /srv/full; cp /etc/fstab /srv/full/fstab")
+    disks.sh("dd if=/dev/zero of=/srv/full/rest bs=4k 2>/dev/null || true")
+    wanted = {"device": "tmpfs", "fstype": "tmpfs", "mkmnt": True, "config": "/srv/full/fstab"}
+    with pytest.raises(Failed, match="cannot write /srv/full/fstab: no space is left") as error:
+        driver.apply("mount.mounted", "/srv/beside", **wanted)
+    assert error.value.kind == "Temporary"
+    assert disks.read("/srv/full/fstab") == FSTAB
+    assert disks.sh("ls -A /srv/full") == "fstab\nrest\n"
+    assert mounted(disks, "/srv/beside") == ["tmpfs"]
+    disks.sh("rm /srv/full/rest")
+    assert driver.apply("mount.mounted", "/srv/beside", **wanted).changes == {"persist": "new"}
+    disks.sh("umount /srv/beside")
+    driver.apply("mount.unmounted", "/srv/full")
+
+
 def test_an_agent_repairs_mounts(disks: Host, driver: Driver):
     """A file of the file system is restored after it; a killed agent leaves nothing half done."""
     disks.run("holdfast", "install")
@@ -220,13 +239,13 @@ def test_an_agent_repairs_mounts(disks: Host, driver: Driver):
     assert mounted(disks, "/srv/data") == ["tmpfs"]
     is_there = "os.path.ismount('/srv/data') and text('/srv/data/page') == 'right\\n'"
     options = "any(' /srv/data ' in line and 'noexec' in line for line in open('/proc/self/mountinfo'))"
-    for damage, right in (
-        ("umount /srv/data", is_there),
-        ("mount -o remount,exec /srv/data", options),
-        ("sed -i /data/d /etc/fstab", "'/srv/data' in text('/etc/fstab')"),
-        ("mkdir -p /srv/gone; mount -t tmpfs x /srv/gone", "not os.path.ismount('/srv/gone')"),
+    for damage, right, calm in (
+        ("umount /srv/data", is_there, 0.3),
+        ("mount -o remount,exec /srv/data", options, 0.3),
+        ("sed -i /data/d /etc/fstab", "'/srv/data' in text('/etc/fstab')", 2.0),  # systemd reads it, too
+        ("mkdir -p /srv/gone; mount -t tmpfs x /srv/gone", "not os.path.ismount('/srv/gone')", 0.3),
     ):
-        assert repair_times(disks, damage, right)
+        assert repair_times(disks, damage, right, calm=calm)
     disks.sh("sed -i /data/d /etc/fstab; systemctl kill -s KILL holdfast; umount /srv/data || true")
     lab.wait_for("all is right again", lambda: disks.run("test", "-s", "/srv/data/page", check=False).returncode == 0)
     lab.wait_for("the entry is there", lambda: "/srv/data" in disks.read("/etc/fstab"))

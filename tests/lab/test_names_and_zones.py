@@ -68,6 +68,25 @@ def test_the_name_of_the_host(named: Host, driver: Driver):
     assert not driver.apply("hostname.system", "named").right
 
 
+def test_files_that_a_container_is_given(named: Host, driver: Driver):
+    """A mount point is written in place. A read-only one is an error that says so, and so is a link in such a place."""
+    named.sh("echo given >/root/given; cp /usr/share/zoneinfo/UTC /root/zone")
+    named.sh("rm /etc/localtime; touch /etc/localtime")
+    named.sh("mount --bind /root/given /etc/hostname; mount --bind /root/zone /etc/localtime")
+    try:
+        driver.apply("hostname.system", "web2")
+        assert named.read("/root/given") == "web2\n"
+        assert driver.apply("hostname.system", "web2").right
+        with pytest.raises(Failed, match="cannot link /etc/localtime: it is in use, or something is mounted there"):
+            driver.apply("timezone.system", "Europe/Berlin")
+        named.sh("mount -o remount,bind,ro /etc/hostname")
+        with pytest.raises(Failed, match="cannot write /etc/hostname: the file system is read-only"):
+            driver.apply("hostname.system", "web3")
+    finally:
+        named.sh("umount /etc/hostname /etc/localtime; ln -sf /usr/share/zoneinfo/Etc/UTC /etc/localtime")
+        driver.apply("hostname.system", "named")
+
+
 def test_the_time_zone(named: Host, driver: Driver):
     """The link and the file of the name are replaced; a copy of the zone's file is accepted."""
     assert unchanged_by_a_plan(named, driver, "timezone.system", "Europe/Berlin")

@@ -161,6 +161,7 @@ def test_what_cannot_be_mounted_is_refused(kind, arguments):
         ("uid=root", "uid=0"),
         ("exec,suid,dev,async,rw", "relatime"),
         ("nr_inodes=1k", "nr_inodes=1024"),
+        ("subvol=@home", "subvol=/@home"),
     ],
 )
 def test_options_are_compared_by_meaning(wanted, seen):
@@ -243,6 +244,41 @@ async def test_a_device_by_a_regular_expression(ctx, point):
     )
     assert not await mounted.Mounted.declare(str(point), **wanted).check_apply(ctx, False)
     assert "current: u@host:/a b" in ctx.report.changes["umount"]
+
+
+async def test_nothing_is_unmounted_for_a_device_that_does_not_exist(ctx, point):
+    """As when a disk has another name after a boot."""
+    wanted = mounted.Mounted.declare(str(point), device="/dev/no-such-disk", fstype="ext4", persist=False)
+    with pytest.raises(
+        Permanent, match=r"cannot find the device /dev/no-such-disk: .* u@host:/a b is mounted .* stays"
+    ):
+        await wanted.check_apply(ctx, True)
+    assert ctx.calls == []
+
+
+async def test_what_waits_to_mount_something_is_no_mount(ctx, point):
+    """An automount of systemd stays, whether its file system is mounted or not."""
+    (point.parent / "mountinfo").write_text(f"40 22 0:50 / {point} rw - autofs systemd-1 rw\n")
+    assert await mounted.Unmounted.declare(str(point)).check_apply(ctx, True)
+    assert not await mounted.Mounted.declare(str(point), device="x", fstype="tmpfs", persist=False).check_apply(
+        ctx, False
+    )
+
+
+async def test_the_root_is_a_mount_point(ctx, tmp_path, monkeypatch):
+    """Its options can be changed; other options of its entry in fstab are not added."""
+    monkeypatch.setattr(table, "MOUNTS", str(tmp_path / "mountinfo"))
+    (tmp_path / "mountinfo").write_text(TABLE.split("\n", maxsplit=1)[0] + "\n")
+
+    def remounted():
+        (tmp_path / "mountinfo").write_text("22 1 8:1 / / rw,noatime - ext4 /dev/sda1 rw\n")
+        return ""
+
+    ctx.commands = {"mount -o remount,noatime /dev/sda1 /": remounted}
+    wanted = mounted.Mounted.declare("/", device="/dev/sda1", fstype="ext4", opts="noatime", persist=False)
+    assert not await wanted.check_apply(ctx, True)
+    assert ctx.report.changes == {"umount": "Forced remount because options (noatime) changed"}
+    assert await wanted.check_apply(ctx, True)
 
 
 async def test_several_mounts_are_not_undone(ctx, point):

@@ -12,23 +12,32 @@ from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.kinds.file.base import demand_parent, found, make_parents, os_errors, ownership, place_of
 from holdfast.resources.kinds.mount import table
-from holdfast.resources.kinds.mount.fstab import MINUTES
 from holdfast.resources.kinds.mount.lines import masked
 from holdfast.resources.kinds.mount.table import Mount
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import ABSENT, what
 
+MINUTES = 5 * 60
+"""Seconds that a mount may take: a check of the file system, or a server that does not answer."""
 MOST = 16
 """Greatest number of file systems over each other at one place that are unmounted."""
+AUTOMOUNT = "autofs"
 PASSWORDS = ("password=", "passwd=", "pass=")
+BINDS = frozenset({"bind", "rbind"})
+ONCE = BINDS | {"loop", "remount"}
+"""Options that say how to mount, and are no options of what is mounted."""
 IN_ENVIRONMENT = frozenset({"cifs", "smb3"})
 """File systems whose program takes the password from the environment, which other users cannot read."""
 
 
 async def stack(ctx: Context, point: str) -> Sequence[Mount]:
-    """Return what is mounted at a place, the visible one last. Raises `Permanent` or `Temporary`."""
+    """Return what is mounted at a place, the visible one last, without what only waits to mount something there.
+
+    Raises `Permanent` or `Temporary`.
+    """
     with os_errors("read", table.MOUNTS):
-        return [mount for mount in await ctx.blocking(table.mounts) if mount.point == point]
+        known: Sequence[Mount] = await ctx.blocking(table.mounts)
+    return [mount for mount in known if mount.point == point and mount.fstype != AUTOMOUNT]
 
 
 async def real_point(ctx: Context, name: str) -> str:
@@ -112,16 +121,26 @@ def _without_password(fstype: str, opts: Sequence[str]) -> tuple[Sequence[str], 
     return [option for option in opts if option not in secret], secret[-1].partition("=")[2] if secret else ""
 
 
-async def remount(ctx: Context, point: str, opts: Sequence[str], *, bind: bool) -> None:
-    """Give a mount other options. Raises `Permanent` with the words of the tool."""
-    shown = [
-        option for option in opts if not option.startswith(PASSWORDS) and option not in {"bind", "rbind", "remount"}
-    ]
-    words = ["remount", *(["bind"] if bind else []), *shown]
-    ctx.report.touched = True
-    done = await ctx.run("mount", "-o", ",".join(words), point, check=False, timeout=MINUTES)
+async def mount_listed(ctx: Context, point: str) -> None:
+    """Make a file system visible that fstab lists. Raises `Permanent` with the words of the tool."""
+    await make_point(ctx, await real_point(ctx, point), make=False)
+    done = await ctx.run("mount", point, check=False, timeout=MINUTES)
     if done.retcode:
-        raise Permanent(f"cannot change the options of {point}: {_words(done.stderr, done.retcode)}")
+        raise Permanent(f"cannot mount {point}: {_words(done.stderr, done.retcode)}")
+
+
+async def remount(ctx: Context, seen: Mount, opts: Sequence[str]) -> None:
+    """Give a mount other options. Raises `Permanent`, with the words of the tool.
+
+    With its source, which the kernel does not use, the tool does not add options of an entry in fstab.
+    """
+    bind = ["bind"] if BINDS & {*opts} else []
+    shown = [option for option in opts if not option.startswith(PASSWORDS) and option not in ONCE]
+    ctx.report.touched = True
+    argv = ["mount", "-o", ",".join(["remount", *bind, *shown]), seen.source or "none", seen.point]
+    done = await ctx.run(*argv, check=False, timeout=MINUTES)
+    if done.retcode:
+        raise Permanent(f"cannot change the options of {seen.point}: {_words(done.stderr, done.retcode)}")
 
 
 async def unmount(ctx: Context, point: str, user: str | None = None) -> None:

@@ -28,7 +28,7 @@ async def comes_from(ctx: Context, mount: Mount, device: str, patterns: Sequence
         if await ctx.blocking(expression(pattern).match, mount.source) is not None:
             return True
     path = await located(ctx, device)
-    return bool(path.startswith("/") and await ctx.blocking(_is, mount, path))
+    return bool(is_path(path) and await ctx.blocking(_is, mount, path))
 
 
 def bare(device: str) -> str:
@@ -53,10 +53,15 @@ async def located(ctx: Context, device: str) -> str:
 
 
 def _is(mount: Mount, path: str) -> bool:
-    """Return whether a mount has the device, the file or the directory at a path. Blocks."""
+    """Return whether a mount has the device, the file or the directory at a path. Blocks.
+
+    Raises `Permanent` if there is none: what is mounted must not be unmounted for a device that does not exist.
+    """
     seen = found(path, follow=True)[1]
     if seen is None:
-        return False
+        raise Permanent(
+            f"cannot find the device {path}: it does not exist; {mount.source} is mounted at {mount.point}, and stays"
+        )
     if stat.S_ISBLK(seen.st_mode):
         source = found(mount.source, follow=True)[1] if mount.source.startswith("/") else None
         numbers = f"{os.major(seen.st_rdev)}:{os.minor(seen.st_rdev)}"

@@ -17,6 +17,7 @@ from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Text, parse_list, shaped
 from holdfast.resources.kinds._config_file import ConfigEntry
+from holdfast.resources.kinds.mount import acting
 from holdfast.resources.kinds.mount.lines import Entry, found_in, masked, plain_device, with_entry
 from holdfast.resources.traits import Declaration, Reversible
 
@@ -24,8 +25,6 @@ FSTAB = "/etc/fstab"
 BOOTED = "/run/systemd/system"
 RELOAD = 60
 """Seconds that systemd may take to read its configuration again."""
-MINUTES = 5 * 60
-"""Seconds that a mount may take: a check of the file system, or a server that does not answer."""
 COLUMNS = ("device", "name", "fstype", "opts", "dump", "pass_num")
 """Names of the fields of a line that `match_on` accepts."""
 
@@ -244,9 +243,7 @@ class FstabPresent(OfDevice, kind="mount.fstab_present"):
         """Write the file; mount a file system that is new in it."""
         await super().apply(ctx, delta)
         if self.mount and not self.mount_by and (delta.before or {}).get("persist") == "new" and self.fs_file[0] == "/":
-            done = await ctx.run("mount", self.point, check=False, timeout=MINUTES)
-            if done.retcode:
-                raise Permanent(f"cannot mount {self.point}: {done.stderr.strip() or f'status {done.retcode}'}")
+            await acting.mount_listed(ctx, self.point)
 
     def changes(self, delta: Delta) -> dict[str, Any]:
         """Return `new` or `change`, as Salt does."""

@@ -208,16 +208,16 @@ class Mounted(Refreshable, AtPoint, kind="mount.mounted"):
             await acting.make_point(ctx, point, make=self.mkmnt)
             await acting.mount(ctx, MountCall(self.device, self.fstype, self.opts, self.user), point)
         elif "missing" in delta.fields or options.missing(self.compared, seen[-1]):
-            await self._mount_again(ctx, point)
+            await self._mount_again(ctx, seen[-1])
         await self._remember(ctx, point)
 
-    async def _mount_again(self, ctx: Context, point: str) -> None:
+    async def _mount_again(self, ctx: Context, seen: Mount) -> None:
         """Set the options; some file systems must be unmounted for that."""
         if self.fstype.startswith(AGAIN):
-            await acting.unmount(ctx, point, self.user)
-            await acting.mount(ctx, MountCall(self.device, self.fstype, self.opts, self.user), point)
+            await acting.unmount(ctx, seen.point, self.user)
+            await acting.mount(ctx, MountCall(self.device, self.fstype, self.opts, self.user), seen.point)
         else:
-            await acting.remount(ctx, point, self.opts, bind=bool({"bind", "rbind"} & {*self.opts}))
+            await acting.remount(ctx, seen, self.opts)
 
     async def _remember(self, ctx: Context, point: str) -> None:
         """Note the options that were set and that the kernel does not show, until the file system is mounted anew."""
@@ -234,12 +234,12 @@ class Mounted(Refreshable, AtPoint, kind="mount.mounted"):
 
     async def refresh(self, ctx: Context, apply: bool) -> bool:
         """Mount it again with its options, after a change of a watched state."""
-        point = await acting.real_point(ctx, self.name)
-        if not self.mount or not await acting.stack(ctx, point):
+        seen = await acting.stack(ctx, await acting.real_point(ctx, self.name))
+        if not self.mount or not seen:
             return True
         if apply:
             ctx.report.changing()
-            await self._mount_again(ctx, point)
+            await self._mount_again(ctx, seen[-1])
         ctx.report.changes = {"mount": True}
         ctx.report.did(Effect(("refresh",), self.name), applied=apply)
         return False

@@ -49,7 +49,7 @@ TEMPORARY_DEFAULTS = {"mode": "1777", "uid": "0", "gid": "0"}
 
 
 def normal(option: str, fstype: str) -> str:
-    """Return an option as it is compared: sizes in bytes, modes without leading zeros, accounts by number."""
+    """Return an option as it is compared: sizes in bytes, modes without zeros before them, accounts by number."""
     option = TRANSLATED.get(option, option)
     key, equals, value = option.partition("=")
     if not equals:
@@ -61,6 +61,8 @@ def normal(option: str, fstype: str) -> str:
         value = str(int(found[1]) * UNITS[found[2].lower()]) if sized else value
     if key == "mode" and re.fullmatch("[0-7]+", value):
         value = value.lstrip("0") or "0"
+    if key == "subvol":
+        value = f"/{value.lstrip('/')}"
     number = accounts.local_uid(value) if key == "uid" else accounts.local_gid(value) if key == "gid" else None
     return f"{key}={value if number is None else number}"
 

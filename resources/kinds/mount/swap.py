@@ -12,8 +12,9 @@ from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file.base import found, os_errors
 from holdfast.resources.kinds.mount import table
+from holdfast.resources.kinds.mount.acting import MINUTES
 from holdfast.resources.kinds.mount.devices import is_path, located
-from holdfast.resources.kinds.mount.fstab import MINUTES, Device, InFstab, matched
+from holdfast.resources.kinds.mount.fstab import Device, InFstab, matched
 from holdfast.resources.kinds.mount.lines import Entry
 from holdfast.resources.kinds.mount.table import Swap as SwapSpace
 from holdfast.resources.paths import Unsafe
