@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gzip
 import io
 import os
@@ -27,7 +28,9 @@ from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.kinds.archive import extraction, manifest, record
 from holdfast.resources.kinds.archive.extracted import Extracted
 from holdfast.resources.kinds.archive.options import ArchiveOptions, parse_options
+from holdfast.resources.paths import Place
 from hostile_archives import PACKED, SMALL, TIME, Entry, archives, directory, hard, link, tar, zipped
+from hostile_server import serving
 
 
 @pytest.fixture
@@ -591,6 +594,48 @@ async def test_a_damaged_record_leads_to_a_comparison(host, tmp_path):
         (kept / name).write_bytes(content)
         assert not (await run(host, tmp_path))[0]
         assert tree(tmp_path / "out") == WANTED
+
+
+async def test_damage_is_repaired_while_the_server_is_away(host, tmp_path):
+    """The kept archive is extracted, and the run fails nevertheless: whether the archive has changed is unknown."""
+    (tmp_path / "states/archive").write_bytes(data := tar(*SMALL))
+
+    def handle(asked):
+        same = "if-none-match" in asked.headers
+        asked.answer("304 Not Modified" if same else "200 OK", b"" if same else data, ETag='"1"')
+
+    with serving(handle) as server:
+        arguments = {"source": f"{server.url}/a?token=hidden", "skip_verify": True}
+        await run(host, tmp_path, **arguments)
+        assert (await run(host, tmp_path, **arguments))[0]
+        assert [("if-none-match" in asked.headers) for asked in server.asked] == [False, True]
+    (tmp_path / "out/app/a").unlink()
+    with pytest.raises(Temporary, match=rf"cannot read {server.url}/a: Connection refused"):
+        await run(host, tmp_path, **arguments)
+    assert tree(tmp_path / "out") == WANTED
+
+
+async def test_a_run_that_ended_while_it_moved_files_is_completed(host, tmp_path, monkeypatch):
+    """What is in place is whole, each file by itself, and the next run moves the rest."""
+    await run(host, tmp_path, tar(*SMALL))
+    moved = []
+    real = Place.rename
+
+    def failing(place, to):
+        if len(moved) == 2:
+            raise OSError(errno.EIO, "broken")
+        moved.append(to.path)
+        real(place, to)
+
+    new = tar(*(Entry(f"app/{name}", b"new") for name in "abcd"))
+    with monkeypatch.context() as patched:
+        patched.setattr(Place, "rename", failing)
+        with pytest.raises(Permanent, match=r"cannot extract into .*out: broken"):
+            await run(host, tmp_path, new)
+    assert len(moved) == 2
+    assert not (await run(host, tmp_path))[0]
+    assert tree(tmp_path / "out") == {**WANTED, **{f"app/{name}": "new" for name in "abcd"}}
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["app"]
 
 
 async def test_the_watch_follows_the_members(host, tmp_path):

@@ -14,10 +14,9 @@ from typing import Any
 
 from holdfast.resources import paths
 from holdfast.resources.context import Context
-from holdfast.resources.downloads import Digest, DownloadedFile, WrongDigest, shown_url
+from holdfast.resources.downloads import DownloadedFile
 from holdfast.resources.effects import Effect
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
-from holdfast.resources.kinds._source_hash import declared_digest
 from holdfast.resources.kinds.archive import record
 from holdfast.resources.kinds.archive.arguments import ExtractedArguments
 from holdfast.resources.kinds.archive.manifest import (
@@ -31,6 +30,7 @@ from holdfast.resources.kinds.archive.manifest import (
     read,
 )
 from holdfast.resources.kinds.archive.members import Budget, Refused, shown
+from holdfast.resources.kinds.archive.origin import Archive, Origin
 from holdfast.resources.kinds.archive.reading import members_of
 from holdfast.resources.kinds.archive.stage import Stage
 from holdfast.resources.kinds.file.base import Ownership, found, note, os_errors
@@ -60,8 +60,7 @@ class Extraction:
     def __init__(self, state: ExtractedArguments, ctx: Context, owner: Ownership, *, apply: bool) -> None:
         self._state, self._ctx, self._owner, self._apply = state, ctx, owner, apply
         self._name = state.name.rstrip("/")
-        self._url = ""
-        """The archive that is used, for messages."""
+        self._origin = Origin(state, ctx)
         self._done = Done()
         self._stopped = threading.Event()
         self._loop = asyncio.get_running_loop()
@@ -69,14 +68,24 @@ class Extraction:
 
     async def run(self) -> bool:
         """Return whether everything was as declared; with `apply`, it is afterwards."""
-        known = record.load(self._ctx)
-        current = known is not None and await self._is_current(known)
-        if current and self._state.skip_files_list_verify:
+        known, unknown = record.load(self._ctx), None
+        try:
+            current = known is not None and await self._origin.is_current(known)
+        except Temporary as error:  # what was extracted is kept as it was
+            current, unknown = True, error
+        right = await self._compared(known if current else None)
+        if unknown is not None:
+            raise unknown
+        return right
+
+    async def _compared(self, known: record.KnownExtraction | None) -> bool:
+        """Compare and repair; `known` is the extraction of the archive as it is now, None if there was none."""
+        if known is not None and self._state.skip_files_list_verify:
             return self._right("the archive is the one that was extracted, and its files are not checked")
-        manifest = await self._ctx.long_blocking(record.members, self._ctx, known) if current else None
+        manifest = None if known is None else await self._ctx.long_blocking(record.members, self._ctx, known)
         archive = None
         if manifest is None:
-            known, archive = None, await self._download()
+            known, archive = None, await self._origin.fetch()
             if not self._apply or await self._ctx.blocking(self._holds_something):
                 manifest = await self._in_thread(self._read, archive)
         since = time.time_ns()
@@ -84,7 +93,7 @@ class Extraction:
         if manifest is not None and difference is not None and not difference.differs and not self._done.owners:
             if self._apply:
                 await self._refresh(known, archive, manifest, difference, since)
-            return self._right(f"{self._state.name} has all members of {self._url or 'the archive'}")
+            return self._right(f"{self._state.name} has all members of {self._origin.url}")
         if self._apply:
             await self._repair(known, archive, manifest, difference)
         elif difference is not None:
@@ -98,56 +107,15 @@ class Extraction:
 
     # -- the archive -------------------------------------------------------------------------------------------
 
-    async def _is_current(self, known: record.KnownExtraction) -> bool:
-        """Return whether the archive is still the one that was extracted, into this directory and by these rules."""
-        if known.name != self._state.name or known.rules != record.spelled(self._state.rules):
-            return False
-        for url, own in self._state.source:
-            self._url = shown_url(url)
-            with suppress(Permanent):
-                digest = await self._declared(url, own)
-                if digest is not None:
-                    return _spelled(digest) in {known.declared, f"sha256={known.sha256}"}
-                return await self._ctx.is_current(url, known.sha256, bounds=self._state.bounds)
-        return False
-
-    async def _declared(self, url: str, own: str | None) -> Digest | None:
-        """Return the declared hash of an archive, if it is to be verified."""
-        given = None if self._state.skip_verify else own or self._state.source_hash
-        return None if given is None else await declared_digest(self._ctx, given, self._state.source_hash_name or url)
-
-    async def _download(self) -> tuple[DownloadedFile, str]:
-        """Return the first archive that exists, and its declared hash.
-
-        Raises `Permanent` if none exists, `WrongDigest` for a wrong hash.
-        """
-        refused = []
-        for url, own in self._state.source:
-            self._url = shown_url(url)
-            try:
-                digest = await self._declared(url, own)
-                fetched = await self._ctx.download(
-                    url, digest=digest, bounds=self._state.bounds, keep=self._state.keep_source
-                )
-            except WrongDigest:
-                raise
-            except Permanent as error:
-                refused.append(error)
-            else:
-                return fetched, "" if digest is None else _spelled(digest)
-        if len(refused) == 1:
-            raise refused[0]
-        raise Permanent(f"no source can be read: {'; '.join(map(str, refused))}")
-
     def _members(self, archive: DownloadedFile, budget: Budget) -> Iterator[Any]:
         state = self._state
         return members_of(archive.handle, state.rules, budget, wanted=state.archive_format, password=state.password)
 
-    def _read(self, archive: tuple[DownloadedFile, str]) -> Manifest:
+    def _read(self, archive: Archive) -> Manifest:
         """Return what an archive contains. Blocks."""
         with self._named():
             budget = self._state.budget
-            manifest = read(self._members(archive[0], budget), budget, self._stop)
+            manifest = read(self._members(archive.file, budget), budget, self._stop)
             self._demand_top(manifest)
             return manifest
 
@@ -167,7 +135,7 @@ class Extraction:
             with os_errors("extract into", self._state.name):
                 yield
         except Refused as error:
-            raise Permanent(f"cannot extract {self._url}: {error}") from None
+            raise Permanent(f"cannot extract {self._origin.url}: {error}") from None
 
     # -- comparing ---------------------------------------------------------------------------------------------
 
@@ -208,8 +176,8 @@ class Extraction:
             if difference.conflicts and not self._state.force:
                 path = difference.conflicts[0]
                 raise Permanent(
-                    f"cannot extract {self._url}: {self._name}/{shown(path)} is there, and no {manifest[path].type}; "
-                    "to replace it, set force: true"
+                    f"cannot extract {self._origin.url}: {self._name}/{shown(path)} is there, and no "
+                    f"{manifest[path].type}; to replace it, set force: true"
                 )
             self._done.owners = [*difference.owners, *self._enforced(apply=False)]
         return difference
@@ -241,15 +209,13 @@ class Extraction:
     async def _repair(
         self,
         known: record.KnownExtraction | None,
-        archive: tuple[DownloadedFile, str] | None,
+        archive: Archive | None,
         manifest: Manifest | None,
         difference: Difference | None,
     ) -> None:
         self._owner.demand(self._state.name)
         if archive is None and difference is not None and difference.extracted:
-            archive = await self._download()
-            if known is not None and archive[0].sha256 != known.sha256:
-                raise Temporary(f"cannot extract {self._url}: it was changed meanwhile")
+            archive = await self._origin.fetch(known)
         await self._ctx.assignment.announce()
         self._ctx.report.account = self._account
         if archive is not None and (difference is None or difference.extracted):
@@ -267,7 +233,7 @@ class Extraction:
 
     def _extract(
         self,
-        archive: tuple[DownloadedFile, str],
+        archive: Archive,
         manifest: Manifest | None,
         difference: Difference | None,
         since: int,
@@ -291,7 +257,7 @@ class Extraction:
     def _staged(
         self,
         top: SafeDirectory,
-        archive: tuple[DownloadedFile, str],
+        archive: Archive,
         manifest: Manifest | None,
         difference: Difference | None,
     ) -> tuple[Manifest, list[str]]:
@@ -300,7 +266,7 @@ class Extraction:
         budget = self._state.budget
         with Stage(top, budget, uid, gid, self._stop, self._tell) as stage:
             wanted = None if manifest is None or difference is None else _with_origins(manifest, difference.extracted)
-            stage.extract(self._members(archive[0], budget), wanted)
+            stage.extract(self._members(archive.file, budget), wanted)
             self._demand_top(stage.manifest)
             moving = ordered(stage.manifest if difference is None else difference.extracted)
             moved: list[str] = []
@@ -347,34 +313,29 @@ class Extraction:
     async def _refresh(
         self,
         known: record.KnownExtraction | None,
-        archive: tuple[DownloadedFile, str] | None,
+        archive: Archive | None,
         manifest: Manifest,
         difference: Difference,
         since: int,
     ) -> None:
         """Write down what was found right, so that it need not be read again."""
         fresh = await self._in_thread(self._looked, manifest, difference.hashed, since)
-        if known is None or fresh != manifest:
-            await self._save(known, archive, fresh)
+        if known is None or fresh is not None:
+            await self._save(known, archive, fresh or manifest)
 
-    def _looked(self, manifest: Manifest, hashed: Sequence[str], since: int) -> Manifest:
+    def _looked(self, manifest: Manifest, hashed: Sequence[str], since: int) -> Manifest | None:
+        """Return the manifest with present metadata, None if they are as before. Blocks."""
         with os_errors("inspect", self._state.name):
             top = self._top()
-            return manifest if top is None else looked(top, manifest, hashed, since)
+            fresh = manifest if top is None else looked(top, manifest, hashed, since)
+            return None if fresh == manifest else fresh
 
-    async def _save(
-        self, known: record.KnownExtraction | None, archive: tuple[DownloadedFile, str] | None, manifest: Manifest
-    ) -> None:
-        sha256 = known.sha256 if known is not None else archive[0].sha256 if archive else ""
-        declared = archive[1] if archive is not None else known.declared if known is not None else ""
-        watched, deep = record.to_watch(self._name, manifest)
-        rules = record.spelled(self._state.rules)
+    async def _save(self, known: record.KnownExtraction | None, archive: Archive | None, manifest: Manifest) -> None:
+        sha256 = known.sha256 if known is not None else archive.file.sha256 if archive is not None else ""
+        declared = archive.declared if archive is not None else known.declared if known is not None else ""
+        now = record.KnownExtraction(sha256, declared, self._state.name, record.spelled(self._state.rules))
         with os_errors("write the record of", self._state.name):
-            await record.save(
-                self._ctx,
-                record.KnownExtraction(sha256, declared, self._state.name, rules, "", watched, deep),
-                manifest,
-            )
+            await record.save(self._ctx, now, manifest)
 
     # -- in threads --------------------------------------------------------------------------------------------
 
@@ -389,13 +350,13 @@ class Extraction:
     def _stop(self) -> None:
         """Raise `Temporary` if the run was cancelled."""
         if self._stopped.is_set():
-            raise Temporary(f"the extraction of {self._url} was ended")
+            raise Temporary(f"the extraction of {self._origin.url} was ended")
 
     def _tell(self, written: int) -> None:
         """Show the progress now and then. Called in the thread."""
         if time.monotonic() - self._told > REPORT:
             self._told = time.monotonic()
-            text = f"{self._url}: {written / (1 << 20):.1f} MiB extracted"
+            text = f"{self._origin.url}: {written / (1 << 20):.1f} MiB extracted"
             with suppress(RuntimeError):  # the agent has ended meanwhile
                 self._loop.call_soon_threadsafe(self._ctx.tell_progress, text)
 
@@ -417,10 +378,6 @@ class Extraction:
         if done.made:
             effect = Effect(("create",), f"{entries} in {self._state.name}")
         note(self._ctx, changes, effect, applied=self._apply)
-
-
-def _spelled(digest: Digest) -> str:
-    return f"{digest.algorithm}={digest.value}"
 
 
 def _with_origins(manifest: Manifest, wanted: Sequence[str]) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from holdfast.resources import paths
@@ -31,11 +31,11 @@ class KnownExtraction:
     """The directory."""
     rules: str
     """The rules by which it was extracted."""
-    members: str
+    members: str = ""
     """SHA-256 of the file with its members."""
-    watched: tuple[str, ...]
+    watched: tuple[str, ...] = ()
     """Paths to watch."""
-    deep: bool
+    deep: bool = False
     """Whether everything below these paths is watched."""
 
 
@@ -72,18 +72,14 @@ def members(ctx: Context, known: KnownExtraction) -> Manifest | None:
 
 async def save(ctx: Context, known: KnownExtraction, manifest: Manifest) -> None:
     """Write what is known: first the members, then what names them. Raises `OSError` and `HoldfastError`."""
-    data = await ctx.blocking(_packed, manifest)
-    known = KnownExtraction(**{**asdict(known), "members": hashlib.sha256(data).hexdigest()})
+    data, known = await ctx.long_blocking(_packed, known, manifest)
     await ctx.write_file(str(Path(ctx.var_dir) / MEMBERS), data, mode=0o600, touches=False)
     await ctx.write_file(path(ctx), json.dumps(asdict(known)).encode(), mode=0o600, touches=False)
 
 
-def _packed(manifest: Manifest) -> bytes:
-    return zlib.compress(json.dumps(list(manifest.values())).encode(), 1)
-
-
-def to_watch(name: str, manifest: Manifest) -> tuple[tuple[str, ...], bool]:
-    """Return the paths to watch, and whether everything below them is."""
-    if len(manifest) <= WATCHED:
-        return tuple(f"{name}/{path}" for path in manifest), False
-    return tuple(f"{name}/{path}" for path in manifest if "/" not in path), True
+def _packed(known: KnownExtraction, manifest: Manifest) -> tuple[bytes, KnownExtraction]:
+    """Return the file of the members, and what is known with what follows from them."""
+    data = zlib.compress(json.dumps(list(manifest.values())).encode(), 1)
+    deep = len(manifest) > WATCHED
+    watched = tuple(f"{known.name.rstrip('/')}/{path}" for path in manifest if not deep or "/" not in path)
+    return data, replace(known, members=hashlib.sha256(data).hexdigest(), watched=watched, deep=deep)

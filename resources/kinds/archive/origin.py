@@ -1,0 +1,81 @@
+"""Where the archive of a state comes from: whether it is still the one that was extracted, and its content."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import NamedTuple
+
+from holdfast.resources.context import Context
+from holdfast.resources.downloads import Digest, DownloadedFile, WrongDigest, shown_url
+from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.kinds._source_hash import declared_digest
+from holdfast.resources.kinds.archive.arguments import ExtractedArguments
+from holdfast.resources.kinds.archive.record import KnownExtraction, spelled
+
+
+class Archive(NamedTuple):
+    """An archive that was fetched."""
+
+    file: DownloadedFile
+    declared: str
+    """The hash that was declared, with its algorithm; empty if there was none."""
+
+
+class Origin:
+    """The sources of one state, during one run."""
+
+    def __init__(self, state: ExtractedArguments, ctx: Context) -> None:
+        self._state, self._ctx = state, ctx
+        self.url = shown_url(state.source[0][0])
+        """The source that was used last, for messages."""
+
+    async def is_current(self, known: KnownExtraction) -> bool:
+        """Return whether the archive is still the one that was extracted, into this directory and by these rules.
+
+        Raises `Temporary` if that cannot be found out now.
+        """
+        if known.name != self._state.name or known.rules != spelled(self._state.rules):
+            return False
+        for url, own in self._state.source:
+            self.url = shown_url(url)
+            with suppress(Permanent):
+                digest = await self._declared(url, own)
+                if digest is not None:
+                    return _spelled(digest) in {known.declared, f"sha256={known.sha256}"}
+                return await self._ctx.is_current(url, known.sha256, bounds=self._state.bounds)
+        return False
+
+    async def _declared(self, url: str, own: str | None) -> Digest | None:
+        """Return the declared hash of an archive, if it is to be verified."""
+        given = None if self._state.skip_verify else own or self._state.source_hash
+        return None if given is None else await declared_digest(self._ctx, given, self._state.source_hash_name or url)
+
+    async def fetch(self, known: KnownExtraction | None = None) -> Archive:
+        """Return the first archive that exists; that of a known extraction, if one is given.
+
+        Raises `Permanent` if none exists, `WrongDigest` for a wrong hash, `Temporary` if the known one was changed.
+        """
+        refused: list[Permanent] = []
+        for url, own in self._state.source:
+            self.url = shown_url(url)
+            try:
+                return await self._fetched(url, own, known)
+            except WrongDigest:
+                if known is None:
+                    raise
+                raise Temporary(f"cannot extract {self.url}: it was changed meanwhile") from None
+            except Permanent as error:
+                refused.append(error)
+        if len(refused) == 1:
+            raise refused[0]
+        raise Permanent(f"no source can be read: {'; '.join(map(str, refused))}")
+
+    async def _fetched(self, url: str, own: str | None, known: KnownExtraction | None) -> Archive:
+        digest = Digest("sha256", known.sha256) if known is not None else await self._declared(url, own)
+        bounds, keep = self._state.bounds, self._state.keep_source
+        file = await self._ctx.download(url, digest=digest, bounds=bounds, keep=keep)
+        return Archive(file, known.declared if known is not None else "" if digest is None else _spelled(digest))
+
+
+def _spelled(digest: Digest) -> str:
+    return f"{digest.algorithm}={digest.value}"
