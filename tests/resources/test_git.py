@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +78,6 @@ async def test_a_commit_is_checked_out_without_a_branch(remote, here, target):
         await here.check("git.detached", remote.url, target=str(target), rev=first, apply=True)
     changes = await here.settle("git.detached", remote.url, target=str(target), rev="v1", hard_reset=True)
     assert changes == {"discarded": ["M index.html"]}
-    assert "-mine\n+two\n" in here.report.diff
     git(target, "checkout", "-q", "main")
     changes = await here.settle("git.detached", remote.url, target=str(target), rev="v1", fetch_remote=False)
     assert changes["branch"] == {"old": "main", "new": None}
@@ -174,6 +175,18 @@ def test_a_password_is_in_no_argument_and_for_one_host():
     keys = [value for name, value in network.items() if name.startswith("GIT_CONFIG_KEY")]
     assert "credential.https://h.example.org.helper" in keys
     assert "secret" not in " ".join(local.values())
+
+
+def test_git_itself_gives_the_password_to_the_declared_host_alone(tmp_path):
+    """Asked by git's own means, the helper answers for this host, and for no other."""
+    git_ = Git(None, str(tmp_path), url="https://h.example.org/x", credentials=Credentials((), "me", "s p'\"$x"))
+    env = {**os.environ, **git_.environment(network=True)}
+    for host, wanted in (("h.example.org", "username=me\npassword=s p'\"$x\n"), ("other.example.org", "")):
+        asked = f"protocol=https\nhost={host}\n\n"
+        argv = ["git", "-C", str(tmp_path), "credential", "fill"]
+        done = subprocess.run(argv, env=env, input=asked, text=True, capture_output=True, check=False)
+        assert wanted in done.stdout
+        assert ("password" in done.stdout) is bool(wanted)
 
 
 async def test_what_the_remote_repository_answers_is_the_error(here, target, tmp_path):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -27,15 +30,25 @@ def here(tmp_path: Path) -> Here:
 
 
 @pytest.fixture
-def target(tmp_path: Path) -> Path:
-    """The directory of the clone, which does not exist."""
-    return tmp_path / "clones" / "site"
+def target() -> Iterator[Path]:
+    """The directory of the clone, which does not exist; all users may enter those above it."""
+    with TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory) / "clones" / "site"
 
 
 def run(directory: Path, command: str) -> None:
     """Run a command in a directory."""
     env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null"}
     subprocess.run(command.split(), cwd=directory, check=True, env=env)
+
+
+@contextmanager
+def git_at_work(directory: Path) -> Iterator[None]:
+    """Let a git run in a directory."""
+    with subprocess.Popen(["git", "cat-file", "--batch"], cwd=directory, stdin=subprocess.PIPE) as process:
+        yield
+        process.stdin.close()
 
 
 def tree(path: Path) -> dict[str, tuple[int, int, bytes]]:
@@ -138,6 +151,37 @@ async def test_changes_of_files_are_told_and_discarded_only_if_declared(remote, 
     await here.settle("git.latest", remote.url, target=str(target), force_reset="remote-changes")
     assert (target / "index.html").read_text() == "two\n"
     assert (target / "upload.txt").read_text() == "kept\n"
+
+
+async def test_what_others_cannot_read_is_not_shown(remote, here, target):
+    """Neither files of a closed directory, nor closed files."""
+    await here.settle("git.latest", remote.url, target=str(target))
+    (target / "index.html").write_text("secret\n")
+    for path, mode in ((target, 0o700), (target / "index.html", 0o600)):
+        former = path.stat().st_mode
+        path.chmod(mode)
+        assert not await here.check("git.latest", remote.url, target=str(target), apply=False, force_reset=True)
+        assert "secret" not in here.report.diff
+        path.chmod(former)
+    assert not await here.check("git.latest", remote.url, target=str(target), apply=False, force_reset=True)
+    assert "-secret\n" in here.report.diff
+
+
+async def test_the_lock_of_a_killed_git_is_removed(remote, here, target):
+    """But not while a git works in the clone, and not while the lock is young."""
+    await here.settle("git.latest", remote.url, target=str(target))
+    lock = target / ".git/index.lock"
+    declared = {"target": str(target), "force_reset": True, "apply": True}
+    (target / "index.html").write_text("mine\n")
+    lock.touch()
+    with pytest.raises(Permanent, match=r"index.lock': File exists.; another git is running there, or a killed one"):
+        await here.check("git.latest", remote.url, **declared)
+    os.utime(lock, (1, 1))
+    with git_at_work(target), pytest.raises(Permanent, match=r"index.lock': File exists"):
+        await here.check("git.latest", remote.url, **declared)
+    assert not await here.check("git.latest", remote.url, **declared)
+    assert (target / "index.html").read_text() == "one\n"
+    assert not lock.exists()
 
 
 async def test_local_commits_are_discarded_only_if_declared(remote, here, target):

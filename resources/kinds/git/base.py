@@ -18,6 +18,7 @@ from holdfast.resources.dependencies import Dependency, lies_in, owned_by
 from holdfast.resources.effects import EffectVerb
 from holdfast.resources.errors import HoldfastError, Permanent, refused_call
 from holdfast.resources.fields import AbsPath, Owner, Paths, Text, field, shaped
+from holdfast.resources.kinds.git import stale_lock
 from holdfast.resources.kinds.git.making import New, make, must_clear
 from holdfast.resources.kinds.git.program import Credentials, Git, target_of, uid_of
 from holdfast.resources.kinds.git.seen import HEADS, Remote, Seen, ask, bare_url, look
@@ -149,7 +150,12 @@ class Clone(Edgeable, Backed, Resource):
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Take the steps that are left, and check that none is left then."""
         steps = Steps(ctx, self.target, apply)
-        await self.approach(ctx, steps)
+        try:
+            await self.approach(ctx, steps)
+        except Permanent as error:
+            if not (apply and stale_lock.NAME in str(error) and await stale_lock.removed((await self.find(ctx)).git)):
+                raise
+            await self.approach(ctx, steps)
         if steps.report():
             ctx.report.comment = ctx.report.comment or self.explain(ctx)
             return True

@@ -172,7 +172,7 @@ class Detached(Clone, kind="git.detached"):
             changes["branch"] = {"old": seen.branch, "new": None}
         if lost and await self._present(git, commit):
             lost = {**lost, **await in_the_way(git, commit)}
-            steps.ctx.report.diff = await diff_of(git, commit)
+            steps.ctx.report.diff = await diff_of(git, lost, commit)
             changes |= {"discarded": [f"{letters.replace('.', '')} {path}" for path, letters in lost.items()]}
         force = ("--force",) if lost else ()
         await steps.take(

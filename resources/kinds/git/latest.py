@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -205,7 +206,8 @@ class Latest(Clone, kind="git.latest"):
 
     async def _update(self, steps: Steps, git: Git, seen: Seen, remote: Remote, goal: Goal) -> None:
         """Bring a work tree up to date."""
-        commit = await self._present(git, goal.commit)
+        right = seen.head is not None and seen.head.startswith(goal.commit or "")
+        commit = seen.head if right else await self._present(git, goal.commit)
         switches = self.branch is not None and self.branch != seen.branch
         base = seen.heads.get(str(self.branch), goal.commit) if switches else seen.head
         moves = (self.update_head or switches) and (base is None or not base.startswith(goal.commit or ""))
@@ -223,7 +225,7 @@ class Latest(Clone, kind="git.latest"):
         if moves or dirty:
             await self._move(steps, git, seen, base, commit or goal.commit or "")
         elif seen.changed:
-            steps.ctx.report.diff = await diff_of(git)
+            steps.ctx.report.diff = await diff_of(git, seen.changed)
             steps.ctx.report.comment = (
                 f"{self.target} is at {short(seen.head)}, with uncommitted changes ({listed(seen.changed)}); "
                 "force_reset: true discards them"
@@ -261,7 +263,7 @@ class Latest(Clone, kind="git.latest"):
         """Raise `Permanent`, with the changes in the report, if changes of files must not be discarded."""
         if self.force_reset or (switches and self.force_checkout):
             return
-        steps.ctx.report.diff = await diff_of(git)
+        steps.ctx.report.diff = await diff_of(git, seen.changed)
         raise Permanent(
             f"cannot update {self.target}: tracked files have uncommitted changes ({listed(seen.changed)}); commit "
             f"them, or discard them with force_{'checkout' if switches else 'reset'}: true"
@@ -282,10 +284,12 @@ class Latest(Clone, kind="git.latest"):
     async def _move(self, steps: Steps, git: Git, seen: Seen, base: str | None, commit: str) -> None:
         """Move the branch and the work tree from `base` to the commit."""
         changes: dict[str, Any] = {} if base == commit else {"revision": {"old": base, "new": commit}}
-        if await self._present(git, commit) is None:  # it is not fetched yet, as the run only reports
+        if (
+            base != commit and await self._present(git, commit) is None
+        ):  # it is not fetched yet, as the run only reports
             await steps.take(f"update to {short(commit)}", **changes)
             return
-        forward = base is None or await git.succeeds("merge-base", "--is-ancestor", base, commit)
+        forward = base in {None, commit} or await git.succeeds("merge-base", "--is-ancestor", str(base), commit)
         if not (forward or self.force_reset):
             count = (await git.run("rev-list", "--count", f"{commit}..{base}")).stdout.strip()
             said = f"cannot move {self.target} to {short(commit)}: it lacks {count} commits of the clone"
@@ -294,9 +298,10 @@ class Latest(Clone, kind="git.latest"):
             words = ("merge", "--quiet", "--ff-only", commit)
             await steps.take(f"fast-forward to {short(commit)}", lambda: git.run(*words), **changes)
             return
-        lost = {**seen.changed, **await in_the_way(git, commit)}
+        others, diff = await asyncio.gather(in_the_way(git, commit), diff_of(git, seen.changed, commit))
+        lost = {**seen.changed, **others}
         if lost:
-            steps.ctx.report.diff = await diff_of(git, commit)
+            steps.ctx.report.diff = diff
             changes["discarded"] = [f"{letters.replace('.', '')} {path}" for path, letters in lost.items()]
         if lost or not forward:
             changes["forced update"] = True

@@ -81,6 +81,7 @@ ADVICE = {
     "could not read Password": "it asks for a password: give https_pass",
     "Permission denied (publickey": "it accepts none of the keys of this user: give identity",
     "(non-fast-forward)": "a branch was rewritten; set force_fetch: true to follow it",
+    "index.lock": "another git is running there, or a killed one has left this file: remove it then",
     "dubious ownership": "git reads only repositories of the same user",
 }
 
@@ -123,7 +124,13 @@ class Git:
     """Directory of a repository that is being made: git uses it in place of `.git`."""
 
     async def run(
-        self, *words: str, check: bool = True, network: bool = False, at: str = "", shown: bool = False
+        self,
+        *words: str,
+        check: bool = True,
+        network: bool = False,
+        at: str = "",
+        shown: bool = False,
+        limit: int = OUTPUT,
     ) -> Completed:
         """Run git. `at`: the directory to run in. Raises `Permanent` or `Temporary` with the error that git reports."""
         done = await self.ctx.run(
@@ -132,7 +139,7 @@ class Git:
             user=self.user,
             timeout=NETWORK if network else LOCAL,
             check=False,
-            limit=OUTPUT,
+            limit=limit,
             shown=shown,
         )
         if check and done.retcode != 0:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import stat
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.resources import paths
 from holdfast.resources.context import Context
-from holdfast.resources.diff import LIMIT
+from holdfast.resources.diff import LIMIT, PRIVATE
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.kinds.git.program import Git
 from holdfast.resources.paths.replacing import about_to_replace
@@ -63,12 +64,32 @@ def listed(changed: Mapping[str, str]) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-async def diff_of(git: Git, commit: str = "HEAD") -> str:
-    """Return the difference between the tracked files as they are and those of a commit."""
+async def diff_of(git: Git, changed: Iterable[str], commit: str = "HEAD") -> str:
+    """Return the difference between the tracked files as they are and those of a commit.
+
+    It is hidden if users of this host could not read these files.
+    """
+    if not await git.ctx.blocking(everybody_reads, git.directory, list(changed)):
+        return PRIVATE
     words = ("diff", "-R", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all", commit)
-    done = await git.run(*words, "--", check=False)
-    text = done.stdout
+    text = (await git.run(*words, "--", check=False, limit=4 * LIMIT)).stdout
     return text if len(text) <= LIMIT else f"{text[:LIMIT]}\n[diff cut at {LIMIT} characters]\n"
+
+
+def everybody_reads(directory: str, changed: Iterable[str]) -> bool:
+    """Return whether the modes let everybody enter all directories and read these files, if they exist. Blocks."""
+    parts = directory.split("/")
+    above = ["/".join(parts[:end]) or "/" for end in range(1, len(parts) + 1)]
+    inside = [f"{directory}/{path}" for path in changed]
+    return _all_have(above, stat.S_IXOTH) and _all_have(inside, stat.S_IROTH)
+
+
+def _all_have(found: Iterable[str], bit: int) -> bool:
+    try:
+        statuses = [paths.at(path).look() for path in found]
+    except (OSError, paths.Unsafe):
+        return False
+    return all(status is None or status.st_mode & bit for status in statuses)
 
 
 def keep(directory: str, changed: Mapping[str, str]) -> None:

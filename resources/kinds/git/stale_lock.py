@@ -1,0 +1,41 @@
+"""The lock of the index that a killed git leaves behind, after which every other git refuses to work."""
+
+from __future__ import annotations
+
+import time
+
+import psutil
+
+from holdfast.resources import paths
+from holdfast.resources.kinds.git.program import Git
+
+NAME = "index.lock"
+YOUNG = 60.0
+"""Seconds for which a lock may belong to a program that is not called git, such as an editor with git built in."""
+
+
+async def removed(git: Git, *, young: float = YOUNG) -> bool:
+    """Remove the lock if no git can be using it. Return whether it was removed."""
+    if not await git.ctx.blocking(is_stale, git.directory, young):
+        return False
+    await git.tool("rm", "-f", "--", f"{git.directory}/.git/{NAME}")
+    return True
+
+
+def is_stale(directory: str, young: float) -> bool:
+    """Return whether the lock is old, and no git works in the directory. Blocks."""
+    try:
+        seen = paths.at(f"{directory}/.git/{NAME}").look()
+    except (OSError, paths.Unsafe):
+        return False
+    return seen is not None and time.time() - seen.st_mtime >= young and not _git_works(directory)
+
+
+def _git_works(directory: str) -> bool:
+    """Return whether a process of this name has its directory there, or may have."""
+    for process in psutil.process_iter(["name", "cwd"]):
+        if (process.info["name"] or "").startswith("git"):
+            cwd = process.info["cwd"]
+            if cwd is None or cwd == directory or cwd.startswith(f"{directory}/"):
+                return True
+    return False
