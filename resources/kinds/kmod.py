@@ -173,6 +173,10 @@ class Present(OfModules, kind="kmod.present"):
             name for name in self.modules if name in names or name in built or paths.exists(f"{LOADED}/{name}")
         )
 
+    def offers(self) -> tuple[Uid, ...]:
+        """Return the modules: parameters of the kernel may need them."""
+        return self.uids()
+
     def edited(self, text: str) -> str:
         """Return the text with all modules: comment marks before them are removed, the others are added at the end."""
         lines = split(text)

@@ -35,6 +35,8 @@ PERIOD = 10.0
 
 No event reports changes by the kernel itself or from another container.
 """
+MODULES = {"net.bridge.": "br_netfilter", "net.netfilter.": "nf_conntrack", "fs.nfs.": "lockd", "sunrpc.": "sunrpc"}
+"""Beginning of the name of parameters -> the kernel module that has them."""
 REASONS = {
     errno.EINVAL: "the kernel refuses that value",
     errno.EROFS: "it is read-only here",
@@ -244,8 +246,10 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         return ()
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the directory of the configuration file."""
-        return (lies_in(self.config, vital=False),) if self.config else ()
+        """Return the directory of the configuration file, and the kernel module that has the parameter."""
+        own = (lies_in(self.config, vital=False),) if self.config else ()
+        needed = (module for start, module in MODULES.items() if dotted(self.name).startswith(start))
+        return (*own, *(Dependency("module", module, vital=False) for module in needed))
 
     def changes(self, delta: Delta) -> dict[str, Any]:
         """Return the new value, as Salt does."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import inits
 import lab
 import pytest
 from driver import Driver, Failed
@@ -180,3 +181,29 @@ def test_an_agent_repairs_them(named: Host):
         ("sed -i s/^de_/#de_/ /etc/locale.gen", "'\\nde_DE.UTF-8 UTF-8' in text('/etc/locale.gen')"),
     ):
         assert repair_times(named, damage, right)
+
+
+def test_without_systemd_and_its_bus(run: lab.Run, layers: tuple[Path, ...]):
+    """With OpenRC, the same files are written and watched; a drop-in of systemd is refused in plain words."""
+    host = run.host("openrc", layers=(inits.layer(run, "openrc"), *layers), init=inits.INITS["openrc"].program)
+    try:
+        with Driver(host) as driver:
+            names = {"hostname.system": "web1", "timezone.system": "Europe/Berlin", "locale.system": "C.UTF-8"}
+            for kind, name in names.items():
+                driver.apply(kind, name)
+                assert driver.apply(kind, name).right, kind
+            wanted = {"device": "tmpfs", "fstype": "tmpfs", "mkmnt": True}
+            driver.apply("mount.mounted", "/srv/data", **wanted)
+            assert driver.apply("mount.mounted", "/srv/data", **wanted).right
+            watch = driver.watch("mount.mounted", "/srv/data", **wanted)
+            watch.quiet()
+            host.run("umount", "/srv/data")
+            watch.wait()
+            assert host.read("/etc/hostname") == "web1\n"
+            assert host.read("/etc/timezone") == "Europe/Berlin\n"
+            assert host.read("/etc/default/locale") == "LANG=C.UTF-8\n"
+            assert "/srv/data" in host.read("/etc/fstab")
+            with pytest.raises(Failed, match="cannot reload unit files: the init system is"):
+                driver.apply("module.run", "x", **{"service.systemctl_reload": []})
+    finally:
+        host.down()

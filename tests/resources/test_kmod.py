@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from holdfast.resources.errors import Permanent
-from holdfast.resources.kinds import kmod
+from holdfast.resources.kinds import kmod, sysctl
 from holdfast.resources.kinds.kmod import Absent, Present
 from holdfast.resources.testing import FakeContext
 
@@ -130,6 +130,14 @@ async def test_both_are_watched(kernel):
     assert kernel.ctx.watched == ["modules"]
     await anext(Present.declare("one", persist=True).watch(kernel.ctx))
     assert kernel.ctx.watched[1:] == ["modules", kmod.OWN_FILE]
+
+
+def test_a_parameter_waits_for_its_module():
+    """Without a requisite; what has no known module does not."""
+    parameter = sysctl.Present.declare("net.bridge.bridge-nf-call-iptables", value=1)
+    assert [need[:2] for need in parameter.dependencies()] == [*Present.declare("br-netfilter").offers()]
+    assert sysctl.Present.declare("net.ipv4.ip_forward", value=1).dependencies() == ()
+    assert Absent.declare("br_netfilter").offers() == ()
 
 
 @pytest.mark.parametrize("name", ["bonding mode=4", "-r", "a/b", "a\n", "", "ä", "a.ko"])

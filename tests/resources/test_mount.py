@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from holdfast.resources.errors import Permanent
+from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.kinds.mount import acting, fstab, lines, mounted, options, swap, table
 from holdfast.resources.kinds.mount.devices import bare
 from holdfast.resources.kinds.mount.lines import Entry
@@ -254,6 +254,29 @@ async def test_nothing_is_unmounted_for_a_device_that_does_not_exist(ctx, point)
     ):
         await wanted.check_apply(ctx, True)
     assert ctx.calls == []
+
+
+@pytest.mark.parametrize("kind", [mounted.Mounted, mounted.Unmounted])
+async def test_what_another_program_mounts_again_and_again_is_told(ctx, point, kind):
+    """The attempt ends; another one follows later."""
+    ctx.commands = {f"umount {point}": ""}
+    more = {"device": "tmpfs", "fstype": "tmpfs", "persist": False} if kind is mounted.Mounted else {}
+    with pytest.raises(Temporary, match="mounted there again and again"):
+        await kind.declare(str(point), **more).check_apply(ctx, True)
+    assert ctx.calls == [f"umount {point}"] * acting.MOST
+
+
+async def test_a_mount_is_undone(ctx, point):
+    """If nothing was mounted there, and there was no entry."""
+    (point.parent / "mountinfo").write_text("")
+    wanted = mounted.Mounted.declare(str(point), device="x", fstype="tmpfs", config=str(point.parent / "fstab"))
+    assert await wanted.inverse(ctx) == (
+        "mount.unmounted",
+        {"name": str(point), "config": str(point.parent / "fstab"), "persist": True},
+        "",
+    )
+    (point.parent / "fstab").write_text(f"y {point} tmpfs\n")
+    assert await wanted.inverse(ctx) is None
 
 
 async def test_what_waits_to_mount_something_is_no_mount(ctx, point):

@@ -204,6 +204,8 @@ class Mounted(Refreshable, AtPoint, kind="mount.mounted"):
                 break
             await acting.unmount(ctx, point, self.user)
             seen = await acting.stack(ctx, point)
+        else:
+            raise Temporary(f"cannot mount {self.name}: something else is mounted there again and again")
         if not seen:
             await acting.make_point(ctx, point, make=self.mkmnt)
             await acting.mount(ctx, MountCall(self.device, self.fstype, self.opts, self.user), point)
