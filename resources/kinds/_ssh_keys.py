@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator
 
-from holdfast.resources.accepts import ITEM, VALUE, accepts
+from holdfast.resources.accepts import accepts
 from holdfast.resources.errors import Final
 from holdfast.resources.fields import Text, parse_list
 
@@ -134,7 +134,7 @@ def key_type(value: str) -> str:
     return name
 
 
-@accepts(VALUE, ITEM, None)
+@accepts(str, list[str], None)
 def joined(value: object) -> object:
     """Return options as one text, separated by commas."""
     return ",".join(map(str, items)) if isinstance(items := parse_list(value), (list, tuple)) else items
@@ -152,10 +152,7 @@ def known_options(value: str) -> str:
 def known_path(value: str) -> str:
     """Check the path of an authorized_keys file. Raises `ValueError`."""
     if not re.fullmatch(r"([^%\0-\x20\x7f]|%[hu%])+", value):
-        raise ValueError(
-            "it must be one path without blanks, in which %h is the home directory, %u the user and %% a percent sign; "
-            "where sshd reads several files, declare a state for each"
-        )
+        raise ValueError("in a path, %h is the home directory, %u the user and %% a percent sign; it has no blanks")
     return value
 
 
@@ -163,5 +160,17 @@ KeyType = Annotated[Text, AfterValidator(key_type)]
 """The type of a key."""
 KeyOptions = Annotated[str, BeforeValidator(joined), AfterValidator(known_options)]
 """Options of a key: a list, or one text with commas."""
+
+
+@accepts(pattern=r"([^%\0-\x1f]|%[hu%])+")
+def known_paths(value: str) -> str:
+    """Check paths of authorized_keys files, separated by blanks. Raises `ValueError`."""
+    if not value.split():
+        raise ValueError("it must be the path of a file")
+    return " ".join(known_path(path) for path in value.split())
+
+
 KeyPath = Annotated[Text, AfterValidator(known_path)]
-"""The path of an authorized_keys file, as in sshd_config(5)."""
+"""The path of a file, perhaps in the home directory of a user."""
+KeyPaths = Annotated[Text, AfterValidator(known_paths)]
+"""Paths of authorized_keys files, as in sshd_config(5)."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import PrivateAttr, model_validator
 
 from holdfast.resources import paths
-from holdfast.resources.context import Context, announced
+from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency
@@ -17,12 +17,14 @@ from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Final
 from holdfast.resources.fields import Account, Line, Text, Texts, shaped
 from holdfast.resources.kinds._home_entry import HomeEntry
-from holdfast.resources.kinds._ssh_keys import AuthorizedKey, KeyOptions, KeyPath, KeyType, declared, lines
+from holdfast.resources.kinds._ssh_keys import AuthorizedKey, KeyOptions, KeyPaths, KeyType, declared, lines
 from holdfast.resources.kinds.file.base import found, os_errors
 from holdfast.resources.traits import Declaration, FromSources, Reversible, UsedSource
+from holdfast.resources.watches import either
 
 NEVER = "the keys themselves are compared"
 OTHERS_WRITE = 0o022
+SOURCE = r"|(salt|tree|file|https)://[^\0-\x20]+|/[^\0\n]+"
 
 
 class InAuthorizedKeys(Reversible, HomeEntry):
@@ -42,10 +44,11 @@ class InAuthorizedKeys(Reversible, HomeEntry):
     """Comment of keys that are given without one."""
     options: KeyOptions = ""
     """Options of keys that are given without any, as a list: `no-pty`, `from="10.0.0.0/8"`, `cert-authority`."""
-    config: KeyPath = ".ssh/authorized_keys"
+    config: KeyPaths = ".ssh/authorized_keys"
     """The file, as in AuthorizedKeysFile of sshd_config(5): relative to the home directory, `%h` and `%u` are replaced.
 
-    A file outside of the home directory that does not exist yet belongs to root, so that the user cannot change it.
+    Of several files, separated by blanks, keys are added to the first one, and removed from all. A file outside of the
+    home directory that does not exist yet belongs to root, so that the user cannot change it.
     """
 
     _keys: tuple[AuthorizedKey, ...] = PrivateAttr(())
@@ -66,8 +69,8 @@ class InAuthorizedKeys(Reversible, HomeEntry):
         return self
 
     def pattern(self) -> str:
-        """Return the path of the file."""
-        return self.config
+        """Return the path of the first file."""
+        return self.config.partition(" ")[0]
 
     def uids(self) -> tuple[Uid, ...]:
         """Return the uids of the keys."""
@@ -116,8 +119,11 @@ class WithSource(FromSources, InAuthorizedKeys):
 
     name: Line
     """The key: `ssh-ed25519 AAAA... alice@laptop`, with options before it, or only its data. Any text with `source`."""
-    source: Line | None = None
-    """A file of keys, each in a line as in a .pub file, instead of the name. A file of this host must be root's own."""
+    source: Annotated[Text, shaped(SOURCE, "a source: write salt://, file://, https:// or a path")] | None = None
+    """A file of keys, each in a line as in a .pub file, instead of the name.
+
+    A file of this host must be root's own. `http://` is refused, because keys could be exchanged on the way.
+    """
 
     def stated(self) -> Sequence[str]:
         """Return the name, unless there is a source."""
@@ -254,8 +260,26 @@ class Absent(WithSource, kind="ssh_auth.absent"):
         return None
 
     async def probe(self, ctx: Context) -> State:
-        """Return the lines of the keys; None without them, or without the user."""
-        return None if await self.located_or_none(ctx) is None else await super().probe(ctx)
+        """Return the lines of the keys in all files; None without them, or without the user."""
+        if await self.located_or_none(ctx) is None:
+            return None
+        present = [await super(Absent, each).probe(ctx) for each in self.each()]
+        return {key: line for state in present if state for key, line in state.items()} or None
+
+    def each(self) -> list[Self]:
+        """Return this resource for each of the files alone."""
+        paths = self.config.split()
+        return [self] if len(paths) == 1 else [self.model_copy(update={"config": path}) for path in paths]
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """Remove the keys from each file that has them."""
+        for each in self.each():
+            if each.read(await each.text(ctx)) is not None:
+                await each.rewrite(ctx, each.edited)
+
+    def watch(self, ctx: Context) -> Watch:
+        """Watch all files, and the accounts."""
+        return either(*[super(Absent, each).watch(ctx) for each in self.each()])
 
     def read(self, text: str) -> State:
         """Return the lines that have the keys."""
@@ -291,6 +315,12 @@ class Manage(Strict, kind="ssh_auth.manage"):
     def stated(self) -> Sequence[str]:
         """Return the keys."""
         return self.ssh_keys
+
+    @model_validator(mode="after")
+    def _one_file(self) -> Self:
+        if " " in self.config:
+            raise ValueError("config is one file: declare a state for each file that sshd reads")
+        return self
 
     def desired(self) -> State:
         """Return the keys, and no others."""

@@ -14,7 +14,7 @@ from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent, Temporary
-from holdfast.resources.fields import Line, Text, field, shaped
+from holdfast.resources.fields import Account, Line, Text, field, shaped
 from holdfast.resources.kinds._home_entry import HomeEntry
 from holdfast.resources.kinds._known_hosts import (
     DIGESTS,
@@ -48,7 +48,7 @@ class InKnownHosts(Reversible, HomeEntry):
     concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
     name: Annotated[Text, shaped(r"[A-Za-z0-9_:.%]([A-Za-z0-9_:.%-]*)", "the name or the address of one host", 255)]
     """The host, by one name or address, as users of ssh write it."""
-    user: Annotated[Text, shaped(r"[A-Za-z_0-9][A-Za-z0-9_.@-]*\$?", "the name of an account", 256)] | None = None
+    user: Account | None = None
     """User whose own file it is. Default: the file of the system, for all users."""
     config: KeyPath | None = None
     """The file. Default: `.ssh/known_hosts` in the home directory of the user, or `/etc/ssh/ssh_known_hosts`."""

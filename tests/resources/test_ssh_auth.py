@@ -164,8 +164,11 @@ async def test_the_watch_follows_the_home_directory(host, home, tmp_path, monkey
         ({"options": 'command="a\nb"'}, "no blanks outside"),
         ({"comment": "a\nb"}, "one line"),
         ({"enc": "ed448"}, "not a type of keys"),
-        ({"config": ".ssh/a .ssh/b"}, "one path without blanks"),
-        ({"config": "%x/keys"}, "one path without blanks"),
+        ({"source": "http://example.org/keys"}, "is not a source"),
+        ({"source": "keys"}, "is not a source"),
+        ({"config": "%x/keys"}, "%h is the home directory"),
+        ({"config": " "}, "the path of a file"),
+        ({"kind": "manage", "ssh_keys": [], "config": "a b"}, "config is one file"),
         ({"user": "-a"}, "name of an account"),
     ],
 )
@@ -238,3 +241,23 @@ def test_manage_leaves_exactly_the_declared_keys(text):
     assert [key.key for _, key in lines(new) if key] == [KEY]
     assert [a.rstrip("\n") for a, key in lines(new) if not key] == [a.rstrip("\n") for a, key in lines(text) if not key]
     assert entry.read(new) == {KEY: f"ssh-ed25519 {KEY} alice", "others": []}
+
+
+@as_root
+async def test_of_several_files_the_first_gets_the_key_and_all_lose_it(host, home):
+    """As sshd reads them: AuthorizedKeysFile may name several."""
+    (home / "b").write_text(f"ssh-ed25519 {KEY} x\nssh-ed25519 {OTHER} y\n")
+    os.chown(home / "b", UID, UID)
+    several = {"config": "a  b %h/c"}
+    await declare(**several).check_apply(host.context("a"), True)
+    assert (home / "a").read_text() == f"ssh-ed25519 {KEY} alice\n"
+    ctx = host.context("b")
+    assert not await declare("absent", **several).check_apply(ctx, True)
+    assert ctx.report.changes == {KEY: "Removed"}
+    assert ((home / "a").read_text(), (home / "b").read_text()) == ("", f"ssh-ed25519 {OTHER} y\n")
+    assert not (home / "c").exists()
+    assert await declare("absent", **several).check_apply(host.context("c"), True)
+    async with asyncio.timeout(DEADLINE), aclosing(declare("absent", **several).watch(host.context("d"))) as watch:
+        await anext(watch)
+        (home / "c").write_text(f"ssh-ed25519 {KEY}\n")
+        await anext(watch)
