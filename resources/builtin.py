@@ -45,6 +45,7 @@ MODULES: Mapping[str, str] = {
     "iptables.rules": "append delete insert",
     "kmod": "absent present",
     "locale": "present system",
+    "logrotate": "set",
     "module": "run wait",
     "mount.fstab": "fstab_absent fstab_present",
     "mount.mounted": "mounted unmounted",

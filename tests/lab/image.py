@@ -39,6 +39,7 @@ OFFERED = (
     "zypper rpm createrepo-c",
     "pacman-package-manager makepkg libarchive-tools",
     "postgresql",
+    "logrotate",
     "ufw",
     "iptables",
     "git",

@@ -1,0 +1,179 @@
+"""The configuration of logrotate: what is found in it, and that all other lines stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from holdfast.resources import registry
+from holdfast.resources.errors import HoldfastError
+from holdfast.resources.kinds._logrotate import changed, parse
+from holdfast.resources.testing import FakeContext
+
+MAIN = """\
+# see "man logrotate"
+weekly
+rotate 4
+create
+#compress
+include TMP/d
+
+/var/log/wtmp {
+    missingok
+    monthly
+    create 0664 root utmp
+    rotate 1
+}
+"""
+SYSLOG = """\
+/var/log/mail.log
+/var/log/{a,b}.log
+"/var/log/other log"
+{
+\trotate 4
+\tpostrotate
+\t\trotate 99 { }
+\tendscript
+}
+"""
+
+
+def test_blocks_and_defaults_are_found():
+    """Names on several lines and in quotes; scripts are no directives; the last directive counts."""
+    known = parse(SYSLOG)
+    assert known.blocks[0].names == ("/var/log/mail.log", "/var/log/{a,b}.log", "/var/log/other log")
+    assert known.block("/var/log/other log").value("rotate") == "4"
+    assert known.block("/var/log/none") is None
+    main = parse(MAIN + "size=1k\nrotate 5\n")
+    assert (main.defaults.value("rotate"), main.defaults.value("create"), main.defaults.value("compress")) == (
+        "5",
+        True,
+        False,
+    )
+    assert main.defaults.value("size") == "1k"
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "value", "old", "new"),
+    [
+        (None, "rotate", "7", "rotate 4\n", "rotate 7\n"),
+        (None, "compress", True, "create\n", "create\ncompress\n"),
+        (None, "create", False, "create\n", ""),
+        ("/var/log/wtmp", "rotate", "12", "    rotate 1\n", "    rotate 12\n"),
+        ("/var/log/wtmp", "minsize", "1M", "    rotate 1\n", "    rotate 1\n    minsize 1M\n"),
+        ("/var/log/wtmp", "missingok", False, "    missingok\n", ""),
+        ("/var/log/none", "missingok", False, "", ""),
+    ],
+)
+def test_one_line_is_changed(name, word, value, old, new):
+    """In its place; a new default comes before what it applies to."""
+    assert changed(MAIN, name, word, value) == MAIN.replace(old, new, 1)
+
+
+def test_a_block_is_added():
+    """At the end, after a missing last line break."""
+    assert changed("weekly", "/var/log/a b", "rotate", "3") == 'weekly\n\n"/var/log/a b" {\n    rotate 3\n}\n'
+    assert changed("", "/var/log/a", "copytruncate", True) == "/var/log/a {\n    copytruncate\n}\n"
+
+
+@pytest.mark.parametrize("text", ["/x {\n  rotate 4\n", "/x { rotate 4 }\n", "/x\n", "}\n", "/x {\n /y {\n}\n}\n"])
+def test_what_is_not_understood_is_refused(text):
+    """The error names the line."""
+    with pytest.raises(ValueError, match=r"line 1|line 2"):
+        parse(text)
+
+
+LINES = st.lists(
+    st.sampled_from(["# x", "", "  weekly", "size 1k", "/a {\n  rotate 1\n}", "/b\n/c\n{\n x\n}", "notifempty"])
+)
+
+
+@given(LINES, st.sampled_from([None, "/a", "/c", "/new"]), st.sampled_from(["9", True, False]))
+def test_all_other_lines_stay(lines, name, value):
+    """The new value is read back, and the lines that are left are those of before, in their order."""
+    text = "".join(f"{line}\n" for line in lines)
+    new = changed(text, name, "rotate", value)
+    known = parse(new)
+    block = known.defaults if name is None else known.block(name)
+    assert (block.value("rotate") if block else False) == value
+    left = iter(new.splitlines())
+    assert all(line in left for line in text.splitlines() if "rotate" not in line)
+
+
+async def run(tmp_path: Path, apply: bool = True, stderr: str = "", **declared: Any) -> FakeContext:
+    """Run a state; `stderr` is what logrotate says about the new file, `PATH` in it its path."""
+    cls = registry.find("logrotate.set")
+    ctx = FakeContext(tmp_path)
+
+    async def logrotate(*argv: str, **_: Any) -> Any:
+        ctx.calls.append(" ".join(argv[:2]))
+        told = stderr.replace("PATH", argv[2]) if "testing" in argv[2] else ""
+        return type("Done", (), {"stderr": told, "retcode": 1})
+
+    ctx.run = logrotate  # type: ignore[method-assign,assignment]
+    state = cls.declare("x", conf_file=str(tmp_path / "logrotate.conf"), **declared)
+    ctx.report.public = await state.check_apply(ctx, apply)
+    return ctx
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    """Return a directory with a configuration and an included file."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "logrotate.conf").write_text(MAIN.replace("TMP", str(tmp_path)))
+    (tmp_path / "d/mail").write_text(SYSLOG)
+    return tmp_path
+
+
+async def test_a_block_in_an_included_file(host):
+    """It is changed there, and reported as Salt does; again is nothing."""
+    ctx = await run(host, key="/var/log/mail.log", value="rotate", setting=9)
+    assert ctx.report.changes == {"old": "4", "new": "9"}
+    assert (host / "d/mail").read_text() == SYSLOG.replace("rotate 4", "rotate 9")
+    ctx = await run(host, key="/var/log/mail.log", value="rotate", setting=9)
+    assert (ctx.report.public, ctx.calls) == (True, [])
+    ctx = await run(host, apply=False, key="compress", value=True)
+    assert (ctx.report.changes, ctx.report.comment) == ({"old": False, "new": True}, "would set compress of logrotate")
+
+
+async def test_logrotate_refuses_the_new_file(host):
+    """Then nothing is changed; mistakes that are there already do not count."""
+    before = (host / "logrotate.conf").read_text()
+    with pytest.raises(HoldfastError, match="logrotate refuses the change: 3 bad rotation count"):
+        await run(host, key="rotate", value="many", stderr="reading config\nerror: PATH:3 bad rotation count 'many'\n")
+    assert (host / "logrotate.conf").read_text() == before
+    await run(host, key="rotate", value="8", stderr="error: stat of /var/log/x failed: No such file or directory\n")
+    assert "rotate 8" in (host / "logrotate.conf").read_text()
+
+
+async def test_what_was_there_before(host):
+    """The declaration restores the value, in the file that has the block."""
+    cls, ctx = registry.find("logrotate.set"), FakeContext(host)
+    file = str(host / "logrotate.conf")
+    one = cls.declare("x", key="compress", value=True, conf_file=file)
+    assert (await one.inverse(ctx)).arguments == {"name": "x", "key": "compress", "value": False, "conf_file": file}
+    other = cls.declare("x", key="/var/log/mail.log", value="rotate", setting=9, conf_file=file)
+    there = {"key": "/var/log/mail.log", "value": "rotate", "setting": "4", "conf_file": str(host / "d/mail")}
+    assert (await other.inverse(ctx)).arguments == {"name": "x", **there}
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"key": "rotate", "value": "1\ncompress"},
+        {"key": "rotate", "value": "1 }"},
+        {"key": "/x {", "value": "rotate", "setting": 1},
+        {"key": "/x", "value": "postrotate", "setting": "rm"},
+        {"key": "include", "value": "/tmp"},
+        {"key": "/x", "value": 1},
+    ],
+)
+def test_what_would_be_another_directive(declared):
+    """It is refused before anything runs."""
+    with pytest.raises(ValidationError):
+        registry.find("logrotate.set").declare("x", **declared)
