@@ -27,8 +27,8 @@ COLLECTION = re.compile(
 """Keys of mappings in which every value is secret."""
 SHORTEST = 6
 """Least number of characters of a secret that is redacted within text: shorter secrets are parts of too many words."""
-URL = re.compile(r"(://[^\s/:@'\"]*:)([^\s/'\"]+)(?=@)")
-"""`://user:password@`."""
+URL = re.compile(r"(://(?:[^\s/:@'\"]*:|(?=[\w.~%+-]{20,}@)))([^\s/'\"]+)(?=@)")
+"""`://user:password@`, or `://token@` with a word that is too long for the name of a user."""
 DSN = re.compile(r"""((?:password|passwd|pwd)\s?=\s?)("[^"]*"|'[^']*'|[^\s;&,'"]+)""", re.IGNORECASE)
 """`password=...` of a connection string."""
 NEAR_DSN = re.compile(r"(?:passwo?r?d|pwd)[^=]{0,6}=", re.IGNORECASE)

@@ -37,6 +37,7 @@ class Small(NamedTuple):
 SMALL = {
     "apply": Small({"RUNS": 1, "SIZES": [1, 2, 3]}, sized={"10000": "3", "5000": "2", "1000": "1"}),
     "cfengine": Small({"RUNS": 1}),
+    "archive": Small({"MEMBERS": 6, "EACH": 2}),
     "change": Small({"FILES": 8, "EACH": 2, "REPEAT": 1}),
     "check": Small({"STATES": 8, "TEMPLATES": 2}, ("--repeat", "1")),
     "compile": Small({"SHORT": 10}, ("--states", "8", "--repeat", "1")),

@@ -6,9 +6,9 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from holdfast.resources.kinds.archive.members import Budget, Content, Member, Refused, Type, shown
 from holdfast.resources.kinds.file.trees import enter
@@ -38,13 +38,22 @@ class Item(NamedTuple):
     """Metadata with which the file certainly has this content; empty: it has to be read."""
 
 
+T = TypeVar("T")
 Manifest = dict[str, Item]
 """Path -> item."""
 
 
+def paced(items: Iterable[T]) -> Iterator[T]:
+    """Yield all items, with pauses in which the event loop can run."""
+    for number, item in enumerate(items):
+        if number % STRETCH == STRETCH - 1:
+            time.sleep(PAUSE)
+        yield item
+
+
 def ordered(paths: Iterable[str]) -> list[str]:
     """Return paths in an order in which each directory is directly before its content."""
-    return sorted(paths, key=lambda path: path.split("/"))
+    return sorted(paths, key=lambda path: path.replace("/", "\0"))  # the least character; no path contains it
 
 
 def added(manifest: Manifest, member: Member, budget: Budget) -> None:
@@ -73,9 +82,7 @@ def added(manifest: Manifest, member: Member, budget: Budget) -> None:
 def read(members: Iterable[tuple[Member, Content]], budget: Budget, stop: Callable[[], None]) -> Manifest:
     """Return what an archive contains, with the hashes of its files; nothing is written. Blocks. Raises `Refused`."""
     manifest: Manifest = {}
-    for number, (member, content) in enumerate(members):
-        if number % STRETCH == 0:
-            time.sleep(PAUSE)
+    for member, content in paced(members):
         added(manifest, member, budget)
         if member.type == "file" and not member.target:
             found, size = hashlib.sha256(), 0
@@ -157,9 +164,7 @@ def compare(top: SafeDirectory | None, manifest: Manifest, rules: Comparison) ->
         return Difference(tuple(ordered(manifest)))
     found: dict[str, list[str]] = {name: [] for name in Difference._fields}
     walker = Walker(top)
-    for number, path in enumerate(ordered(manifest)):
-        if number % STRETCH == STRETCH - 1:
-            time.sleep(PAUSE)
+    for path in paced(ordered(manifest)):
         kind = _compared(walker, manifest[path], rules, found["hashed"])
         if kind:
             found[kind].append(path)
@@ -221,7 +226,7 @@ def looked(top: SafeDirectory, manifest: Manifest, paths: Iterable[str], since: 
     read at the next comparison. Blocks. Raises `OSError` and `Unsafe`.
     """
     walker, found = Walker(top), dict(manifest)
-    for path in ordered(paths):
+    for path in paced(ordered(paths)):
         item = manifest[path]
         place = walker.place(path) if item.type == "file" else None
         seen = None if place is None else place.look()

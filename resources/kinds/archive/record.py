@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.resources import paths
 from holdfast.resources.context import Context
 from holdfast.resources.errors import HoldfastError
-from holdfast.resources.kinds.archive.manifest import Item, Manifest
+from holdfast.resources.kinds.archive.manifest import Item, Manifest, paced
 from holdfast.resources.kinds.archive.members import Rules
 
 ABOUT, MEMBERS = "archive.json", "members.z"
@@ -64,8 +64,7 @@ def members(ctx: Context, known: KnownExtraction) -> Manifest | None:
         data = paths.read(str(ctx.var_dir / MEMBERS))
         if hashlib.sha256(data).hexdigest() != known.members:
             return None
-        items = json.loads(zlib.decompress(data))
-        return {item[0]: Item(**dict(zip(Item._fields, [*item[:-1], tuple(item[-1])], strict=True))) for item in items}
+        return {item.path: item for item in map(_item, paced(zlib.decompress(data).splitlines()))}
     except (OSError, HoldfastError, ValueError, TypeError, zlib.error):
         return None
 
@@ -77,9 +76,15 @@ async def save(ctx: Context, known: KnownExtraction, manifest: Manifest) -> None
     await ctx.write_file(path(ctx), json.dumps(asdict(known)).encode(), mode=0o600, touches=False)
 
 
+def _item(line: bytes) -> Item:
+    """Return an item as it was written. Raises `ValueError` and `TypeError`."""
+    *known, looks = json.loads(line)
+    return Item(**dict(zip(Item._fields, [*known, tuple(looks)], strict=True)))
+
+
 def _packed(known: KnownExtraction, manifest: Manifest) -> tuple[bytes, KnownExtraction]:
     """Return the file of the members, and what is known with what follows from them."""
-    data = zlib.compress(json.dumps(list(manifest.values())).encode(), 1)
+    data = zlib.compress("\n".join(map(json.dumps, paced(manifest.values()))).encode(), 1)
     deep = len(manifest) > WATCHED
     watched = tuple(f"{known.name.rstrip('/')}/{path}" for path in manifest if not deep or "/" not in path)
     return data, replace(known, members=hashlib.sha256(data).hexdigest(), watched=watched, deep=deep)

@@ -10,14 +10,13 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import time
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
 
 from holdfast.resources.errors import HoldfastError
-from holdfast.resources.kinds.archive.manifest import PAUSE, STRETCH, Item, Manifest, Walker, added, ordered
+from holdfast.resources.kinds.archive.manifest import Item, Manifest, Walker, added, ordered, paced
 from holdfast.resources.kinds.archive.members import Budget, Content, Member, Refused, shown
 from holdfast.resources.kinds.file.removal import remove
 from holdfast.resources.paths import Place, SafeDirectory
@@ -68,10 +67,8 @@ class Stage:
 
     def extract(self, members: Iterable[tuple[Member, Content]], wanted: Collection[str] | None) -> None:
         """Extract members, all or those that are wanted. Raises `Refused`, `OSError` and `Unsafe`."""
-        for number, (member, content) in enumerate(members):
+        for member, content in paced(members):
             self.stop()
-            if number % STRETCH == STRETCH - 1:
-                time.sleep(PAUSE)
             added(self.manifest, member, self.budget)
             if wanted is None or member.path in wanted:
                 self._put(self.manifest[member.path], member, content)
@@ -153,7 +150,7 @@ class Stage:
         if self._walker is None:
             raise RuntimeError("cannot move before the stage is entered")
         here, there, whole = self._walker, Walker(self.top), ""
-        for path in ordered(paths):
+        for path in paced(ordered(paths)):
             if whole and path.startswith(whole):
                 moved.append(path)
                 continue
