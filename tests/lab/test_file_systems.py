@@ -16,6 +16,8 @@ from repairs import repair_times
 
 pytestmark = pytest.mark.lab
 
+FILE = "/root/fstab"
+"""A file like /etc/fstab that systemd does not read: that takes it a second."""
 FSTAB = "# mine\nproc /proc proc defaults\n\\odd line\n"
 DISK = """
 mknod /dev/loop-control c 10 237
@@ -54,8 +56,9 @@ def shared_driver(disks: Host) -> Iterator[Driver]:
 
 @pytest.fixture
 def driver(disks: Host, shared_driver: Driver) -> Iterator[Driver]:
-    """The driver; before each test, fstab is as it was."""
-    disks.write("/etc/fstab", FSTAB)
+    """The driver; before each test, both files are as they were."""
+    for file in ("/etc/fstab", FILE):
+        disks.write(file, FSTAB)
     return shared_driver
 
 
@@ -66,13 +69,13 @@ def mounted(host: Host, point: str, column: str = "SOURCE") -> list[str]:
 
 def test_a_file_system_is_mounted_and_kept(disks: Host, driver: Driver):
     """Options are compared by meaning; the watch reports a remount, a mount over it, an unmount, and an edit."""
-    wanted = {"device": "tmpfs", "fstype": "tmpfs", "opts": "size=4m,noexec,mode=0750", "mkmnt": True}
+    wanted = {"device": "tmpfs", "fstype": "tmpfs", "opts": "size=4m,noexec,mode=0750", "mkmnt": True, "config": FILE}
     before = disks.contents()
     assert driver.plan("mount.mounted", "/srv/a b", **wanted).changes == {"mount": True, "persist": "new"}
     assert disks.contents() == before
     assert mounted(disks, "/srv/a b") == []
     assert driver.apply("mount.mounted", "/srv/a b", **wanted).changes == {"mount": True, "persist": "new"}
-    assert disks.read("/etc/fstab") == FSTAB + "tmpfs\t/srv/a\\040b\ttmpfs\tsize=4m,noexec,mode=0750\t0\t0\n"
+    assert disks.read(FILE) == FSTAB + "tmpfs\t/srv/a\\040b\ttmpfs\tsize=4m,noexec,mode=0750\t0\t0\n"
     assert driver.apply(
         "mount.mounted", "/srv/a b", **wanted | {"opts": ["mode=750", "noexec", "size=4096k"]}
     ).changes == {"persist": "update"}
@@ -82,7 +85,7 @@ def test_a_file_system_is_mounted_and_kept(disks: Host, driver: Driver):
         "mount -o remount,exec '/srv/a b'",
         "umount '/srv/a b'",
         "mount -t ramfs other '/srv/a b'",
-        "echo >/etc/fstab",
+        f"echo >{FILE}",
     ):
         watch.quiet()
         disks.sh(damage)
@@ -94,13 +97,16 @@ def test_a_file_system_is_mounted_and_kept(disks: Host, driver: Driver):
     disks.sh("mkdir -p /srv/else; mount -t tmpfs else /srv/else; umount /srv/else")
     with pytest.raises(TimeoutError):
         watch.wait(0.3)  # a mount at another place is not reported
-    assert driver.apply("mount.unmounted", "/srv/a b", persist=True).changes == {"umount": True, "persist": "purged"}
-    assert driver.apply("mount.unmounted", "/srv/a b", persist=True).right
+    assert driver.apply("mount.unmounted", "/srv/a b", persist=True, config=FILE).changes == {
+        "umount": True,
+        "persist": "purged",
+    }
+    assert driver.apply("mount.unmounted", "/srv/a b", persist=True, config=FILE).right
 
 
 def test_an_option_that_the_kernel_does_not_show_is_set_once(disks: Host, driver: Driver):
     """It is set again when the file system is mounted anew by another."""
-    wanted = {"device": "tmpfs", "fstype": "tmpfs", "mkmnt": True, "opts": "nr_inodes=100,huge=never"}
+    wanted = {"device": "tmpfs", "fstype": "tmpfs", "mkmnt": True, "opts": "nr_inodes=100,huge=never", "config": FILE}
     driver.apply("mount.mounted", "/srv/opts", **wanted)
     assert driver.apply("mount.mounted", "/srv/opts", **wanted).right
     disks.sh("umount /srv/opts; mount -t tmpfs tmpfs /srv/opts")
@@ -124,20 +130,20 @@ def test_a_disk_by_its_label_file_or_device(disks: Host, driver: Driver):
     disks.sh("umount /srv/disk")
     with pytest.raises(Failed, match=r"cannot mount /root/none at /srv/disk: .*"):
         driver.apply("mount.mounted", "/srv/disk", device="/root/none", **wanted)
-    assert disks.read("/etc/fstab") == FSTAB
+    assert disks.read(FILE) == FSTAB
 
 
 def test_a_bind_mount(disks: Host, driver: Driver):
     """It is known by the directory; it may be read-only beside the original."""
     disks.sh("mkdir -p /srv/from; echo right >/srv/from/page")
-    wanted = {"device": "/srv/from", "fstype": "none", "opts": "bind,ro", "mkmnt": True}
+    wanted = {"device": "/srv/from", "fstype": "none", "opts": "bind,ro", "mkmnt": True, "config": FILE}
     driver.apply("mount.mounted", "/srv/bound", **wanted)
     assert disks.read("/srv/bound/page") == "right\n"
     assert driver.apply("mount.mounted", "/srv/bound", **wanted).right
     disks.sh("mount -o remount,bind,rw /srv/bound")
     assert driver.apply("mount.mounted", "/srv/bound", **wanted).changes["umount"].endswith("(ro) changed")
     assert driver.refresh("mount.mounted", "/srv/bound", **wanted).changes == {"mount": True}
-    driver.apply("mount.unmounted", "/srv/bound", persist=True)
+    driver.apply("mount.unmounted", "/srv/bound", persist=True, config=FILE)
 
 
 def test_a_busy_mount_is_told_with_those_who_use_it(disks: Host, driver: Driver):
@@ -167,7 +173,7 @@ def test_a_mount_point_that_a_user_could_move_is_refused(disks: Host, driver: Dr
     with pytest.raises(Failed, match="cannot mount /srv/none: this directory does not exist"):
         driver.apply("mount.mounted", "/srv/none", **wanted)
     with pytest.raises(Failed, match=r"cannot mount /home/alice/m: .*a user could move the mount point"):
-        driver.apply("mount.fstab_present", "x", fs_file="/home/alice/m", fs_vfstype="tmpfs")
+        driver.apply("mount.fstab_present", "x", fs_file="/home/alice/m", fs_vfstype="tmpfs", config=FILE)
     driver.apply("mount.mounted", "/home/alice", **wanted)
     driver.apply("mount.unmounted", "/home/alice")
 
@@ -176,21 +182,21 @@ def test_swap_space_is_used_and_kept(disks: Host, driver: Driver):
     """The watch reports that it is no longer used, and an edit of fstab."""
     loop = disks.run("losetup", "--show", "-f", "/root/swap").stdout.strip()
     try:
-        assert driver.plan("mount.swap", loop).changes == {"active": True, "persist": "new"}
-        changes = driver.apply("mount.swap", loop).changes
+        assert driver.plan("mount.swap", loop, config=FILE).changes == {"active": True, "persist": "new"}
+        changes = driver.apply("mount.swap", loop, config=FILE).changes
         assert (changes["type"], changes["persist"]) == ("partition", "new")
-        assert disks.read("/etc/fstab") == f"{FSTAB}{loop}\tnone\tswap\tdefaults\t0\t0\n"
-        assert driver.apply("mount.swap", loop).right
-        watch = driver.watch("mount.swap", loop)
-        for damage in (f"swapoff {loop}", "echo >/etc/fstab"):
+        assert disks.read(FILE) == f"{FSTAB}{loop}\tnone\tswap\tdefaults\t0\t0\n"
+        assert driver.apply("mount.swap", loop, config=FILE).right
+        watch = driver.watch("mount.swap", loop, config=FILE)
+        for damage in (f"swapoff {loop}", f"echo >{FILE}"):
             watch.quiet()
             disks.sh(damage)
             watch.wait()
-            assert not driver.apply("mount.swap", loop).right, damage
+            assert not driver.apply("mount.swap", loop, config=FILE).right, damage
     finally:
         disks.run("sh", "-c", f"swapoff {loop}; losetup -d {loop}")
     with pytest.raises(Failed, match="cannot use swap space /root/disk: "):
-        driver.apply("mount.swap", "/root/disk")
+        driver.apply("mount.swap", "/root/disk", config=FILE)
 
 
 def test_entries_alone(disks: Host, driver: Driver):
