@@ -53,6 +53,7 @@ MODULES: Mapping[str, str] = {
     "network": "system",
     "nftables.chains": "chain_absent chain_present flush set_policy table_absent table_present",
     "nftables.rules": "append delete insert",
+    "pip": "installed removed uptodate",
     "pkg": "held installed latest purged removed",
     "pkgrepo": "absent managed",
     "service": "dead disabled enabled masked running unmasked",
@@ -66,6 +67,7 @@ MODULES: Mapping[str, str] = {
     "timezone": "system",
     "ufw": "allow allowed default_incoming default_outgoing deny disabled enabled limit",
     "user": "absent present",
+    "virtualenv": "managed",
 }
 """Module -> the functions that it declares. The first part of the module's name is their family."""
 KIND_MODULES: Mapping[str, str] = {

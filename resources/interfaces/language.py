@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+from holdfast.resources.context import Watch
 from holdfast.resources.interfaces.base import Interface, Options
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
+from holdfast.resources.watches import idle
 
 
 class LanguageInterface(Interface, name="language", chosen_by_name=True):
@@ -29,7 +31,9 @@ class LanguageInterface(Interface, name="language", chosen_by_name=True):
     starts, such as `.pth` files of Python and plugins of gem.
     """
 
-    words: ClassVar[frozenset[str]] = frozenset({"a", "b", "index", "names", "pkgs", "runas", "target"})
+    words: ClassVar[frozenset[str]] = frozenset({
+        "a", "b", "directory", "index", "names", "pkgs", "requirements", "runas", "target",
+    })  # fmt: skip
 
     async def list_installed(
         self, names: Sequence[str] = (), target: str | None = None, runas: str | None = None
@@ -42,6 +46,24 @@ class LanguageInterface(Interface, name="language", chosen_by_name=True):
     ) -> dict[str, str | None]:
         """Return the newest version that can be installed, by name; None for a name that the index does not have."""
         return {}
+
+    async def unmet(
+        self,
+        requirements: Sequence[str],
+        target: str | None = None,
+        runas: str | None = None,
+        directory: str | None = None,
+    ) -> dict[str, str]:
+        """Return the requirements that are not met, each with the installed version of its package, or an empty text.
+
+        A requirement is a name, perhaps with versions, as the tool's command line has it. With `directory`, only
+        packages in this directory count.
+        """
+        return {}
+
+    def watch(self, target: str | None = None, runas: str | None = None) -> Watch:
+        """Watch the directories that contain the packages of a target, which need not exist yet."""
+        return idle()
 
     async def install(
         self,

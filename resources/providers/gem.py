@@ -38,6 +38,7 @@ COMPARE = """begin
 rescue ArgumentError => error
   abort "ERROR: #{error.message}"
 end"""
+FIND = "find the directories of gems"
 PLANNED = re.compile(r"^  (.+)-([0-9][\w.]*)(?:-[a-z].*)?$", re.MULTILINE)
 """A gem in the output of `gem install --explain`: name, version, and the platform if it is a particular one."""
 
@@ -90,6 +91,14 @@ class Gem(LanguageProvider):
         order = parsed(await self._ruby(COMPARE, a, b, where=Where(None, runas), to=to), int, to)
         return -1 if order < 0 else 1 if order else 0
 
+    async def _places(self, where: Where) -> Sequence[str]:
+        if where.target not in (None, USER):
+            return [f"{where.target}/specifications"]
+        script = "puts Gem.user_dir" if where.target == USER else "puts Gem.path"
+        return [
+            f"{line}/specifications" for line in (await self._ruby(script, where=where, to=FIND)).split("\n") if line
+        ]
+
     # -- what only gem needs -------------------------------------------------------------------------------------
 
     async def _list(self, scope: Literal["all", "own"], where: Where) -> Versions:
@@ -117,7 +126,7 @@ class Gem(LanguageProvider):
     async def _settings(self, where: Where) -> list[str]:
         """Return the start of a command that works on a target. A user's gems may need those of the host."""
         if where.target == USER:
-            found = await self._run("ruby", "-e", "puts Gem.user_dir", where=where, to="find the user's gems")
+            found = await self._run("ruby", "-e", "puts Gem.user_dir", where=where, to=FIND)
             return ["env", f"GEM_HOME={found.stdout.strip()}"]
         return ["env", f"GEM_HOME={where.target}", f"GEM_PATH={where.target}"] if where.target else []
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from holdfast.resources import paths
-from holdfast.resources.context import Completed
+from holdfast.resources.context import Completed, Watch
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.base import Options
 from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.language import LanguageInterface
 from holdfast.resources.interfaces.provider import Provider
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
+from holdfast.resources.watches import either
 
 USER = "user"
 """The target of one user's packages."""
@@ -34,7 +36,7 @@ class Where(NamedTuple):
     source: str | None = None
     """The index, if the caller names one."""
     options: Mapping[str, Any] = {}
-    """Options of the tool."""
+    """Options of the tool. For all tools: `env`, the environment of its commands, and `cwd`, their directory."""
 
 
 class LanguageProvider(Provider, ABC, abstract=True):
@@ -78,6 +80,10 @@ class LanguageProvider(Provider, ABC, abstract=True):
     async def compare(self, a: str, b: str, target: str | None = None, runas: str | None = None) -> Literal[-1, 0, 1]:
         """Compare two versions by the tool's own rules."""
 
+    @abstractmethod
+    async def _places(self, where: Where) -> Sequence[str]:
+        """Return the directories whose entries are the packages, and above them what may be missing yet."""
+
     # -- what a tool may override --------------------------------------------------------------------------------
 
     def _key(self, name: str) -> str:
@@ -109,6 +115,39 @@ class LanguageProvider(Provider, ABC, abstract=True):
         """Ask the index for each name."""
         where = await self._checked(Where(target, runas, index))
         return {name: await self._newest(name, where) for name in names}
+
+    async def unmet(
+        self,
+        requirements: Sequence[str],
+        target: str | None = None,
+        runas: str | None = None,
+        directory: str | None = None,
+    ) -> dict[str, str]:
+        """Compare names, and after an `@` exact versions, with the list of packages."""
+        if directory is not None:
+            raise Permanent(f"cannot look for packages in {directory}: give the directory as `target`")
+        found = await self._find(Where(target, runas))
+        known = {self._key(name): version for name, version in found.items()}
+        unmet = {}
+        for requirement in requirements:
+            name, version = split_version(requirement)
+            installed = known.get(self._key(name), "")
+            if not installed or (version and version not in installed.split(",")):
+                unmet[requirement] = installed
+        return unmet
+
+    async def watch(self, target: str | None = None, runas: str | None = None) -> Watch:
+        """Watch by inotify; the steps of a change by this agent are reported once, when it has ended."""
+        where = Where(target, runas)
+        while True:
+            places = await self._places(where)
+            async with aclosing(either(self.host.watch_path(*places, recursive=True))) as events:
+                async for event in events:
+                    async with self._changing:
+                        pass
+                    yield event
+                    if target not in (None, USER) and await self._places(where) != places:
+                        break  # the target was made, or has another Python now
 
     # -- changing ------------------------------------------------------------------------------------------------
 
@@ -192,6 +231,8 @@ class LanguageProvider(Provider, ABC, abstract=True):
 
     async def _checked(self, where: Where) -> Where:
         """Return the place of a call. Raises `Permanent` for a target that is invalid or that others could change."""
+        if where.runas is None and "cwd" in where.options:
+            await self.host.blocking(_demand_trusted_path, where.options["cwd"])
         if where.target is None or where.target == USER:
             return where
         if not where.target.startswith("/"):
@@ -200,14 +241,29 @@ class LanguageProvider(Provider, ABC, abstract=True):
             await self.host.blocking(_demand_trusted, where.target, self.parts)
         return where
 
-    async def _run(self, *argv: str, where: Where, to: str = "", shown: bool = False) -> Completed:
+    async def _run(
+        self, *argv: str, where: Where, to: str = "", shown: bool = False, stdin: str | None = None
+    ) -> Completed:
         """Run a command of the tool. With `to`, a failure raises `Permanent` with the tool's reason."""
         done = await self.host.run(
-            *argv, env=self.environment, user=where.runas, check=False, limit=1 << 26, shown=shown
+            *argv,
+            env={**self.environment, **where.options.get("env", {})},
+            cwd=where.options.get("cwd"),
+            stdin=stdin,
+            user=where.runas,
+            check=False,
+            limit=1 << 26,
+            shown=shown,
         )
         if to and done.retcode:
             raise Permanent(f"cannot {to}: {self._reason(done)}")
         return done
+
+
+def split_version(requirement: str) -> tuple[str, str]:
+    """Return the name and the version of `name@version`; a name may begin with an `@`."""
+    name, _, version = requirement[1:].partition("@")
+    return requirement[:1] + name, version
 
 
 class PrintedPackage(BaseModel):
@@ -243,6 +299,12 @@ def _demand_trusted(target: str, parts: Sequence[str]) -> None:
     for part in parts:
         for path in Path(target).glob(part):
             _demand_trusted_path(str(path))
+
+
+def demand_trusted_paths(those: Sequence[str]) -> None:
+    """Raise `Permanent` if an untrusted user can change one of these files or directories."""
+    for path in those:
+        _demand_trusted_path(path)
 
 
 def _demand_trusted_path(path: str) -> None:

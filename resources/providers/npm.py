@@ -95,6 +95,12 @@ class Npm(LanguageProvider):
         first, second = _order(a), _order(b)
         return -1 if first < second else 1 if first > second else 0
 
+    async def _places(self, where: Where) -> Sequence[str]:
+        if where.target not in (None, USER):
+            return [f"{where.target}/node_modules"]
+        done = await self._run("npm", "root", *await self._scope(where), where=where, to="find npm's packages")
+        return [done.stdout.strip()]
+
     # -- what only npm needs -------------------------------------------------------------------------------------
 
     async def _checked(self, where: Where) -> Where:

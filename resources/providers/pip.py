@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel
@@ -12,12 +14,14 @@ from holdfast.resources.context import Completed
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.interfaces.results import PkgSpec
+from holdfast.resources.providers._pip_requirements import PLACES, UNMET, Answered
 from holdfast.resources.providers.language_base import (
     USER,
     LanguageProvider,
     PrintedPackage,
     Versions,
     Where,
+    demand_trusted_paths,
     parsed,
 )
 
@@ -35,6 +39,10 @@ QUIET = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_ROOT_US
 """Environment in which pip asks nothing, and prints no advice."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]*\])?")
 """Name of a package in an index, with extras. pip also takes paths and URLs, which may need a build."""
+RANGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]*\])?( *,? *(===?|~=|[<>!]=?) *[A-Za-z0-9.*+!_-]+)+")
+"""Name of a package with conditions on its version."""
+EDITABLE = "editable "
+"""Before a requirement whose files are edited."""
 UNBUILT = "unknown until installed: a source distribution must be built"
 """Version in a plan where only a build, which runs code of the package, tells version and dependencies."""
 
@@ -57,6 +65,10 @@ class Pip(LanguageProvider):
     An index that is an absolute path is a directory of wheels. Names are compared as pip does: case, `-`, `_` and `.`
     do not matter. The packages of a Python that the package manager of the system owns (PEP 668) are never changed.
     Where a source distribution must be built, which runs code of the package, a plan does not know the version.
+
+    The source of a package may be a requirement as pip has it (`django>=4,<5`), with the word `editable` before it for
+    one that is editable, or a file of requirements, with an `@` before its path. The options are those of all tools,
+    such as `env: {PIP_PRE: 1}`.
     """
 
     confine = Confine(commands=("python3",))
@@ -97,6 +109,14 @@ class Pip(LanguageProvider):
     async def _remove(self, names: Sequence[str], where: Where) -> None:
         await self._pip("uninstall", "--yes", *names, where=where, to=f"remove {', '.join(names)}", shown=True)
 
+    async def _places(self, where: Where) -> Sequence[str]:
+        if where.target not in (None, USER):
+            found = await self.host.blocking(lambda: [*map(str, Path(str(where.target)).glob(PACKAGES))])
+            return [f"{where.target}/bin/python", *(found or [f"{where.target}/lib"])]
+        to = "find the packages of Python"
+        user = ["user"] if where.target == USER else []
+        return parsed((await self._run("python3", "-c", PLACES, *user, where=where, to=to)).stdout, list[str], to)
+
     async def compare(self, a: str, b: str, target: str | None = None, runas: str | None = None) -> Literal[-1, 0, 1]:
         """Compare two versions by PEP 440, with pip's implementation."""
         where = await self._checked(Where(target, runas))
@@ -104,6 +124,29 @@ class Pip(LanguageProvider):
         done = await self._run(*_python(where), "-c", COMPARE, a, b, where=where, to=to)
         order = parsed(done.stdout, int, to)
         return -1 if order < 0 else 1 if order else 0
+
+    async def unmet(
+        self,
+        requirements: Sequence[str],
+        target: str | None = None,
+        runas: str | None = None,
+        directory: str | None = None,
+    ) -> dict[str, str]:
+        """Have the Python of the target compare the requirements with the metadata of its packages."""
+        where, to = await self._checked(Where(target, runas)), "read the requirements"
+        if runas is None:
+            files = [line[1:] for line in requirements if line.startswith("@")]
+            await self.host.blocking(demand_trusted_paths, [*files, *([directory] if directory else [])])
+        asked = {"requirements": list(requirements), "directory": directory, "user": target == USER}
+        done = await self._run(*_python(where), "-c", UNMET, where=where, stdin=json.dumps(asked))
+        if done.retcode:
+            last = self._reason(done).rpartition("\n")[2]
+            hint = "; install python3-pip, or use a virtual environment" if "No module named 'pip'" in last else ""
+            raise Permanent(f"cannot {to}: {last}{hint}")
+        answer = parsed(done.stdout, Answered, to)
+        if answer.wrong:
+            raise Permanent(f"cannot {to}: {'; '.join(f'{line}: {why}' for line, why in answer.wrong.items())}")
+        return answer.unmet
 
     # -- what only pip needs -------------------------------------------------------------------------------------
 
@@ -187,12 +230,21 @@ def _arguments(pkgs: Sequence[PkgSpec], where: Where) -> list[str]:
     """Return the arguments of pip that install packages."""
     switches = [*_index(where), *(["--user"] if where.target == USER else [])]
     switches += ["--force-reinstall"] if any(pkg.reinstall for pkg in pkgs) else []
-    return ["install", *switches, *[pkg.source or "==".join(filter(None, (pkg.name, pkg.version))) for pkg in pkgs]]
+    return ["install", *switches, *[word for pkg in pkgs for word in _words(pkg)]]
+
+
+def _words(pkg: PkgSpec) -> list[str]:
+    """Return the arguments for one package."""
+    text = pkg.source or "==".join(filter(None, (pkg.name, pkg.version)))
+    if text.startswith("@"):
+        return ["--requirement", text[1:]]
+    return ["--editable", text.removeprefix(EDITABLE)] if text.startswith(EDITABLE) else [text]
 
 
 def _is_safe(pkg: PkgSpec) -> bool:
     """Return whether pip can plan a package without running its code."""
-    return pkg.source.endswith(".whl") if pkg.source else NAME.fullmatch(pkg.name) is not None
+    text = pkg.source or pkg.name
+    return bool(NAME.fullmatch(text) or (pkg.source and (text.endswith(".whl") or RANGE.fullmatch(text))))
 
 
 def _title(pkgs: Sequence[PkgSpec]) -> str:

@@ -93,9 +93,9 @@ _SALT = (
     "at beacon bower btrfs cloud composer consul disk docker"
     " ethtool etcd firewalld gem github gpg grains helm hg http incron ipset kernelpkg"
     " keyboard kubernetes layman ldap lvm lxc lxd makeconf memcached monit"
-    " nfs_export npm ntp openvswitch_bridge pip pkgbuild ports process pyenv quota raid"
+    " nfs_export npm ntp openvswitch_bridge pkgbuild ports process pyenv quota raid"
     " rbenv rsync rvm salt saltutil schedule selinux snapper sqlite3 stateconf"
-    " status supervisord svn sysfs sysrc syslog_ng tls tuned vault virt virtualenv x509 xml zfs zookeeper"
+    " status supervisord svn sysfs sysrc syslog_ng tls tuned vault virt x509 xml zfs zookeeper"
     " zpool"
 )
 SALT = frozenset(_SALT.split())

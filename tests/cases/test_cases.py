@@ -12,7 +12,7 @@ from holdfast.resources.testing import run_case
 
 HERE = Path(__file__).parent
 CASES = sorted(HERE.glob("*/*.yaml"))
-WITH_INTERFACE = ("group", "pkg", "pkgrepo", "service", "systemd_unit", "user")
+WITH_INTERFACE = ("group", "pip", "pkg", "pkgrepo", "service", "systemd_unit", "user", "virtualenv")
 """Families of kinds that use an interface."""
 
 

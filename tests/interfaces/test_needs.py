@@ -140,7 +140,9 @@ def every_state() -> list[Resource]:
         "group.present": [{"gid": 5, "members": ["a"]}, {"addusers": ["a"], "delusers": ["b"]}],
     }
     return [
-        kind.declare("pkg.refresh_db" if kind.kind.startswith("module.") else "it", **arguments)
+        kind.declare(
+            {"module": "pkg.refresh_db", "virtualenv": "/it"}.get(kind.kind.partition(".")[0], "it"), **arguments
+        )
         for kind in kinds.kinds()
         if kind.needs is not Resource.needs
         for arguments in [{}, *given.get(kind.kind, [])]

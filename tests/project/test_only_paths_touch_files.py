@@ -95,6 +95,7 @@ EXCEPTIONS = {
     "resources/providers/_config_files.py:remove_config": "of a place",
     "resources/providers/_candidates.py:_remove": "of a place",
     "resources/providers/language_base.py:_demand_trusted": "only lists paths, which resources/paths then checks",
+    "resources/providers/pip.py:_places": "only lists paths, which are watched",
     "resources/providers/apk.py:_text": DATABASE,
     "resources/providers/apk.py:_missing": "only asks whether a path of apk's database is there",
     "resources/providers/rpm_base.py:_delete": "of a place",

@@ -1,0 +1,164 @@
+"""Virtual environments of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Annotated, Any, ClassVar
+
+from holdfast.resources import paths
+from holdfast.resources.context import Context, announced
+from holdfast.resources.contract import Uid
+from holdfast.resources.dependencies import Dependency, lies_in
+from holdfast.resources.effects import Effect, EffectVerb
+from holdfast.resources.errors import Permanent
+from holdfast.resources.fields import AbsPath, Line, field, shaped
+from holdfast.resources.interfaces.language import LanguageInterface
+from holdfast.resources.interfaces.results import ChangeSet
+from holdfast.resources.kinds._pip import FOREIGN, OLD, Choosing, RequirementFiles, Requirements, Versions, spec
+
+MINUTES = 5 * 60.0
+"""Seconds that the creation may take: pip is unpacked into the environment."""
+
+Program = Annotated[str, shaped(r"/[^\x00-\x1f\x7f]+|[A-Za-z0-9_][A-Za-z0-9._-]*", "the name or path of a program")]
+
+
+class Managed(Choosing, kind="virtualenv.managed"):
+    """A virtual environment of Python exists, with the declared packages.
+
+    Python's own `venv` makes it. It is made again, with its packages kept, if its Python is missing. As root, it is not
+    made where another user could change it: give `user`. inotify reports changes of its directories of programs and of
+    packages.
+
+    /srv/app/venv:
+      virtualenv.managed:
+        - requirements: /srv/app/requirements.txt
+    """
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("install", "create")
+    uses: ClassVar[tuple[str, ...]] = ("install", "list_installed", "unmet")
+    ignored: ClassVar[Mapping[str, str]] = {
+        **FOREIGN,
+        **dict.fromkeys(("distribute", "process_dependency_links", "no_use_wheel", "use_wheel"), OLD),
+        **dict.fromkeys(("pip_download", "pip_download_cache", "pip_exists_action"), OLD),
+        "extra_search_dir": "venv uses the pip that comes with Python",
+        "never_download": "venv downloads nothing",
+        "pip_ignore_installed": "a new environment has no packages",
+        "venv_bin": "Python's own venv makes the environment",
+    }
+    refused: ClassVar[Mapping[str, str]] = {
+        "clear": "each check would remove all packages; use file.absent for one time",
+        "pip_upgrade": "use pip.installed with `upgrade`, or pip.uptodate, for this environment",
+    }
+
+    name: AbsPath
+    """The directory of the environment."""
+    python: Annotated[str, shaped(r"/[^\x00-\x1f\x7f]+|[A-Za-z0-9_][A-Za-z0-9._-]*", "a Python", 4096)] = field(
+        "python3"
+    )
+    """Python of a new environment: a program or its path."""
+    system_site_packages: bool = field(False)
+    """A new environment also has the packages of that Python."""
+    prompt: Line | None = field(None)
+    """Prompt that a new environment shows in shells. Default: the name of its directory."""
+    requirements: RequirementFiles = field(())
+    """Files of requirements to install."""
+    pip_pkgs: Requirements = field(())
+    """Requirements to install, such as `django>=4.2,<5`."""
+    pip_no_cache_dir: bool = field(False)
+    """Do not use pip's cache."""
+    pip_cache_dir: AbsPath | None = field(None)
+    """Directory of pip's cache."""
+
+    @property
+    def place(self) -> str | None:
+        """The environment."""
+        return self.name
+
+    @property
+    def wanted(self) -> list[str]:
+        """The requirements, as the interface has them."""
+        return [*self.pip_pkgs, *(f"@{path}" for path in self.files(self.requirements))]
+
+    def variables(self) -> dict[str, str]:
+        """Add the options of the cache."""
+        given = {
+            "PIP_NO_CACHE_DIR": "1" if self.pip_no_cache_dir else "",
+            "PIP_CACHE_DIR": self.pip_cache_dir or "",
+        }
+        return {name: value for name, value in given.items() if value} | super().variables()
+
+    async def wrong(self, pip: LanguageInterface) -> dict[str, str]:
+        """Return the requirements that are not met."""
+        return await pip.unmet(self.wanted, self.name, self.runas) if self.wanted else {}
+
+    async def repair(self, pip: LanguageInterface, wrong: Mapping[str, str], *, test: bool) -> ChangeSet:
+        """Install all requirements in one command."""
+        specs = [spec(line) for line in self.wanted]
+        return await pip.install(specs, self.name, self.runas, test=test, options=self.options())
+
+    def said(self, changes: Versions) -> dict[str, Any]:
+        """Return the packages before and after, as Salt does."""
+        sides = {
+            side: [f"{name}=={change[side]}" for name, change in changes.items() if change[side]]
+            for side in ("new", "old")
+        }
+        return {"packages": sides} if changes else {}
+
+    @announced
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Make the environment, then install packages in it."""
+        there = await ctx.run("test", "-x", f"{self.name}/bin/python", user=self.runas, check=False)
+        if there.retcode == 0:
+            return await super().check_apply(ctx, apply)
+        made = Effect(("create",), f"the virtual environment {self.name}")
+        if not apply:
+            ctx.report.changes = {"new": self.python}
+            ctx.report.did(made, applied=False)
+            return False
+        if self.runas is None:
+            await ctx.blocking(_demand_trusted, self.name)
+        await ctx.assignment.announce()
+        ctx.report.touched = True
+        switches = ["--system-site-packages"] if self.system_site_packages else []
+        switches += [f"--prompt={self.prompt}"] if self.prompt else []
+        done = await ctx.run(
+            self.python, "-m", "venv", *switches, self.name, user=self.runas, check=False, timeout=MINUTES
+        )
+        if done.retcode:
+            raise Permanent(f"cannot make the virtual environment {self.name}: {_why(done.stdout, done.stderr)}")
+        version = await ctx.run(f"{self.name}/bin/python", "-V", user=self.runas)
+        if self.wanted:
+            await super().check_apply(ctx, apply)
+        ctx.report.changes = {**ctx.report.changes, "new": version.stdout.strip()}
+        ctx.report.did(made, applied=True)
+        return False
+
+    def uids(self) -> tuple[Uid, ...]:
+        """Return the directory."""
+        return (("path", self.name),)
+
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Add the directory above."""
+        return (lies_in(self.name, vital=False), *super().dependencies())
+
+
+def _demand_trusted(path: str) -> None:
+    """Raise `Permanent` if another user could change what is made at a path: the nearest directory above counts."""
+    for parent in (path, *map(str, PurePosixPath(path).parents)):
+        try:
+            place = paths.at(parent, follow=True)
+            if (info := place.look()) is not None:
+                paths.demand_trusted(place, info)
+                return
+        except FileNotFoundError:
+            continue
+        except paths.Unsafe as error:
+            raise Permanent(f"cannot make {path} as root: {error}; set `user` to the user that it belongs to") from None
+
+
+def _why(stdout: str, stderr: str) -> str:
+    """Return why venv failed, with what to do on Debian, which has it in a package of its own."""
+    text = " ".join((stderr or stdout).split())[-500:]
+    missing = "ensurepip" in stdout + stderr or "No module named venv" in stderr
+    return f"{text}; install python3-venv" if missing else text
