@@ -65,7 +65,8 @@ MODULES: Mapping[str, str] = {
     "test": "check_pillar configurable_test_state fail_with_changes fail_without_changes nop show_notification "
     "succeed_with_changes succeed_without_changes",
     "timezone": "system",
-    "ufw": "allow allowed default_incoming default_outgoing deny disabled enabled limit",
+    "ufw.rules": "allow allowed deny limit",
+    "ufw.settings": "default_incoming default_outgoing disabled enabled",
     "user": "absent present",
     "virtualenv": "managed",
 }

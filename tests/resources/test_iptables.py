@@ -15,6 +15,7 @@ from holdfast.resources import registry
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds import _netfilter
 from holdfast.resources.kinds._netfilter import Changed, Filter, changes, parse
+from holdfast.resources.kinds.iptables import base
 from holdfast.resources.kinds.iptables.base import of_chain
 from holdfast.resources.kinds.iptables.options import words
 from holdfast.resources.testing import FakeContext
@@ -100,6 +101,20 @@ def test_only_the_chain_counts_in_saved_rules():
     """Counters and other chains do not matter."""
     text = "# x\n*nat\n-A INPUT -j A\nCOMMIT\n*filter\n:INPUT ACCEPT [1:2]\n:INPUT2 - [0:0]\n-A INPUT -j B\n-A X -j C\n"
     assert of_chain(text, "filter", "INPUT") == [":INPUT ACCEPT", "-A INPUT -j B"]
+
+
+async def test_iptables_legacy_is_compared_from_time_to_time(tmp_path, monkeypatch):
+    """Events of nf_tables do not tell of it; iptables that is not there yet is no error."""
+    monkeypatch.setattr(base, "PERIOD", 0)
+    listings = iter(["", "", "-A INPUT -j DROP\n", "-A INPUT -j DROP\n"])
+    versions = iter(["v1.8.9 (nf_tables)", *["v1.8.9 (legacy)"] * 4])
+    commands = {"iptables -V": lambda: next(versions), "iptables -w -t filter -S": lambda: next(listings)}
+    ctx = FakeContext(tmp_path, commands=commands)
+    watch = declare("iptables.append", jump="DROP")._legacy(ctx)
+    assert await anext(watch) is None
+    assert await asyncio.wait_for(anext(watch), DEADLINE) is None
+    assert ctx.calls.count("iptables -w -t filter -S") == 3
+    await watch.aclose()
 
 
 def message(kind: int, family: int, **names: str) -> bytes:

@@ -7,6 +7,8 @@ from pydantic import ValidationError
 
 from holdfast.resources import registry
 from holdfast.resources.kinds.nftables.ruleset import added, blocks, plain, rehearsal, text_of
+from holdfast.resources.kinds.ufw import rules as ufw_rules
+from holdfast.resources.testing import FakeContext
 
 
 def declare(kind: str, **arguments: object):
@@ -114,3 +116,26 @@ def test_rules_of_ufw_contradict_each_other():
     assert allow.contradicts(deny) is not None
     assert declare("ufw.allow", to_port="22", comment="x").contradicts(allow) == "comment differs"
     assert declare("ufw.allow", to_port="*", app='"Web"').match == ["from", "any", "to", "any", "app", "Web"]
+
+
+async def test_rules_of_ufw_that_were_added_are_found_in_its_files(tmp_path, monkeypatch):
+    """Then ufw is not asked: each new rule is a reason to check all others. A lost line is a reason to ask."""
+    rules = tmp_path / "user.rules"
+    rules.write_text("### tuple ### allow tcp 80 ::/0 any ::/0 in\n-A x\n")
+    monkeypatch.setattr(ufw_rules, "RULES", (str(rules), str(tmp_path / "none")))
+    line = "### tuple ### allow any 22 0.0.0.0/0 any 0.0.0.0/0 in\n"
+
+    def add() -> str:
+        with rules.open("a") as file:
+            file.write(line)
+        return "Rules updated\n"
+
+    words = "allow from any to any port 22"
+    ctx = FakeContext(tmp_path, commands={f"ufw --dry-run {words}": "*filter\n", f"ufw {words}": add})
+    ctx.background = await anext(ufw_rules.Allow.background(ctx))
+    rule = declare("ufw.allow", to_port="22")
+    assert not await rule.check_apply(ctx, True)
+    assert await rule.check_apply(ctx, True)
+    assert ctx.calls == [f"ufw --dry-run {words}", f"ufw {words}"]
+    rules.write_text(line.replace("22", "23"))
+    assert not await rule.check_apply(ctx, False)

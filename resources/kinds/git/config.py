@@ -17,8 +17,9 @@ from holdfast.resources.dependencies import Dependency, owned_by
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Owner, Text, field, parse_list, shaped
+from holdfast.resources.kinds._commands import ended
 from holdfast.resources.kinds.git.base import FOREIGN
-from holdfast.resources.kinds.git.program import ENVIRONMENT, Git, target_of
+from holdfast.resources.kinds.git.program import ENVIRONMENT, Git, error_of, target_of
 from holdfast.resources.paths import own_home
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
 
@@ -68,16 +69,14 @@ class Setting(Edgeable, Resource):
         """Run `git config`; status 1 means that there is no such value. Raises `Permanent` if it fails."""
         if self.repo is None:
             env = {name: value for name, value in ENVIRONMENT.items() if name != "GIT_CONFIG_GLOBAL"}
-            git = Git(ctx, "/", self.user)
             done = await ctx.run("git", "config", "--global", *words, env=env, user=self.user, check=False)
         else:
             place = await ctx.blocking(target_of, self.repo, self.user)
             if not place.present:
                 raise Permanent(f"cannot find the repository {self.repo}: declare it, or correct the path")
-            git = Git(ctx, place.real, self.user)
-            done = await git.run("config", "--local", *words, check=False)
+            done = await Git(ctx, place.real, self.user).run("config", "--local", *words, check=False)
         if done.retcode not in {0, 1}:
-            raise git.failure(f"read {self.where}" if self.repo is None else "use the configuration", done)
+            raise Permanent(f"cannot use {self.where}: {error_of(done.stderr) or ended(done.retcode)}")
         return done
 
     def watch(self, ctx: Context) -> Watch:

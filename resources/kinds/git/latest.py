@@ -19,6 +19,8 @@ from holdfast.resources.kinds.git.program import Git
 from holdfast.resources.kinds.git.seen import HASH, HEADS, PEELED, TAGS, Remote, Seen, short
 from holdfast.resources.kinds.git.steps import Steps, diff_of, in_the_way, keep, listed
 
+TOLD = 100
+"""Most references that the changes of a run name."""
 KEEP, UNSET = None, ""
 """As the upstream of a branch: leave it; it follows none."""
 
@@ -201,7 +203,7 @@ class Latest(Clone, kind="git.latest"):
             await steps.take(
                 f"fetch of {len(names)} references",
                 call,
-                refs={name: {"old": seen.refs.get(name), "new": wanted.get(name)} for name in names[:100]},
+                refs={name: {"old": seen.refs.get(name), "new": wanted.get(name)} for name in names[:TOLD]},
             )
 
     async def _update(self, steps: Steps, git: Git, seen: Seen, remote: Remote, goal: Goal) -> None:
@@ -215,7 +217,7 @@ class Latest(Clone, kind="git.latest"):
             await self._demand_discard(steps, git, seen, switches=switches)
         stale = self._stale(seen, remote, goal)
         if commit is None or stale:
-            changes = {} if moves or not stale else {"refs": stale}
+            changes = {} if moves or not stale else {"refs": dict(list(stale.items())[:TOLD])}
             await steps.take(f"fetch from {self.remote}", partial(self._fetch, git, goal), **changes)
             commit = await self._present(git, goal.commit) if steps.apply else commit
         await self._remove_tags(steps, git, seen, remote)

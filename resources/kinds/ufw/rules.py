@@ -1,35 +1,30 @@
-"""ufw, the firewall of Ubuntu: whether it is on, its defaults and its rules, as the public ufw-formula declares them.
+"""Rules of ufw.
 
 ufw itself says whether a rule is there: with `--dry-run` it names each rule that it would not add again.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
-import re
 import socket
-from collections.abc import Mapping
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, model_validator
 
 from holdfast.resources.accepts import accepts
-from holdfast.resources.context import Completed, Context, Watch
-from holdfast.resources.contract import Concern, Resource, Uid
+from holdfast.resources.context import Completed, Context, Services
+from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.delta import Delta, State
-from holdfast.resources.dependencies import Dependency
 from holdfast.resources.effects import Effect, EffectVerb
-from holdfast.resources.errors import Permanent, Temporary, refused_call
+from holdfast.resources.errors import Temporary
 from holdfast.resources.fields import Text, field, shaped
 from holdfast.resources.file_locks import file_lock
-from holdfast.resources.kinds._netfilter import Filter, changes
-from holdfast.resources.traits import Declaration, Edgeable, Reversible
-from holdfast.resources.watches import either
+from holdfast.resources.kinds.ufw.base import DIRECTORY, RULES, Ufw
+from holdfast.resources.traits import Backed
 
-DIRECTORY, DEFAULTS, SWITCH = "/etc/ufw", "/etc/default/ufw", "/etc/ufw/ufw.conf"
-RULES = ("/etc/ufw/user.rules", "/etc/ufw/user6.rules", "/lib/ufw/user.rules", "/lib/ufw/user6.rules")
-"""Where ufw keeps its rules; before version 0.36 below /lib."""
-POLICIES = {"ACCEPT": "allow", "DROP": "deny", "REJECT": "reject"}
 NO_POSITION = "Invalid position"
 ADDRESS = r"[0-9A-Fa-f:.]+(/[0-9.]+)?"
 HOST = r"(?!-)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?"
@@ -52,187 +47,17 @@ Port = Annotated[Text, shaped(PORT, "a port, a range as 6000:6007, a list of the
 Address = Annotated[Text, shaped(f"{ADDRESS}|{HOST}", "an address, a network, or the name of a host", 256)]
 
 
-class Ufw(Edgeable, Resource):
-    """Base of all kinds of ufw."""
+class Lines:
+    """The lines that this agent has added to ufw's files, for each rule.
 
-    concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
-
-    async def ufw(self, ctx: Context, *words: str) -> Completed:
-        """Run ufw. Raises `Permanent` with the error that it reports."""
-        done = await ctx.run("ufw", *words, check=False)
-        if done.retcode != 0:
-            raise self.failure(done)
-        return done
-
-    def failure(self, done: Completed) -> Permanent:
-        """Return the error of a run of ufw."""
-        lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        said = next((line for line in lines if line.startswith("ERROR: ")), (lines or ["it failed"])[0])
-        return Permanent(f"cannot use ufw: {said.removeprefix('ERROR: ')}")
-
-    async def setting(self, ctx: Context, path: str, name: str) -> str:
-        """Return a setting in one of ufw's files; empty if it is not there. Raises `Permanent`."""
-        try:
-            text = await ctx.read_text(path)
-        except FileNotFoundError:
-            raise Permanent(f"cannot read {path}: there is no such file; ufw must be installed first") from None
-        except OSError as error:
-            raise refused_call(f"cannot read {path}: {(error.strerror or '').lower()}", error) from None
-        found = re.findall(rf"(?m)^\s*{name}\s*=\s*\"?([^\"\n]*?)\"?\s*$", text)
-        return str(found[-1]) if found else ""
-
-    def watch(self, ctx: Context) -> Watch:
-        """Watch the files of ufw."""
-        return ctx.watch_path(SWITCH, DEFAULTS, *RULES)
-
-    def offers(self) -> tuple[Uid, ...]:
-        """Return nothing: no resource depends on ufw."""
-        return ()
-
-    def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the package, and the files that other states may manage."""
-        files = (SWITCH, DEFAULTS, f"{DIRECTORY}/applications.d")
-        return (Dependency("pkg", "ufw"), *[Dependency("path", path, vital=False) for path in files])
-
-
-class Switch(Ufw, Reversible):
-    """Base of the kinds that turn ufw on or off."""
-
-    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("enable", "disable")
-    on: ClassVar[bool] = True
-
-    def desired(self) -> State:
-        """Return whether ufw is on, now and after the next boot."""
-        return {"active": self.on, "boot": self.on}
-
-    async def probe(self, ctx: Context) -> State:
-        """Return whether ufw is on."""
-        boot = (await self.setting(ctx, SWITCH, "ENABLED")).lower() == "yes"
-        return {"active": "Status: active" in (await self.ufw(ctx, "status")).stdout, "boot": boot}
-
-    async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Turn ufw on or off."""
-        async with file_lock(DIRECTORY):
-            await self.ufw(ctx, *(("--force", "enable") if self.on else ("disable",)))
-
-    async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return whether ufw is on now."""
-        now = await self.probe(ctx) or {}
-        if now["active"] != now["boot"]:
-            return None
-        return Declaration("ufw.enabled" if now["active"] else "ufw.disabled", {"name": self.name})
-
-    def watch(self, ctx: Context) -> Watch:
-        """Watch ufw's switch, and its chains in the kernel."""
-        chains = [changes(Filter(family, "filter")) for family in ("ip", "ip6")]
-        return either(ctx.watch_path(SWITCH), *chains)
-
-    def uids(self) -> tuple[Uid, ...]:
-        """Return the uid of the switch."""
-        return (("ufw", "switch"),)
-
-    def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return that ufw is on or off now."""
-        return {"enabled": self.on}
-
-    def effect(self, delta: Delta) -> Effect:
-        """Return what a repair does."""
-        return Effect(("enable" if self.on else "disable",), "ufw")
-
-    def explain(self, ctx: Context) -> str:
-        """Return why no change was needed."""
-        return f"ufw is {'on' if self.on else 'off'} already"
-
-
-class Enabled(Switch, kind="ufw.enabled"):
-    """ufw is on, now and after the next boot.
-
-    firewall:
-      ufw.enabled
-
-    Events of the kernel report that its chains were removed, and events of its files that it was turned off. Declare
-    the rule that allows ssh before this state.
+    Each rule is a reason to check all others, and ufw takes 0.2 s to say whether a rule is there.
     """
 
-    on: ClassVar[bool] = True
+    def __init__(self) -> None:
+        self.of: dict[str, frozenset[str]] = {}
 
 
-class Disabled(Switch, kind="ufw.disabled"):
-    """ufw is off, now and after the next boot.
-
-    firewall:
-      ufw.disabled
-    """
-
-    on: ClassVar[bool] = False
-
-
-class Default(Ufw, Reversible):
-    """Base of the kinds of defaults."""
-
-    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("set",)
-    direction: ClassVar[str] = ""
-    variable: ClassVar[str] = ""
-
-    default: Literal["allow", "deny", "reject"]
-    """What happens to packets that no rule decides."""
-
-    async def probe(self, ctx: Context) -> State:
-        """Return the present default."""
-        return {"default": POLICIES.get((await self.setting(ctx, DEFAULTS, self.variable)).upper(), "unknown")}
-
-    async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Set the default."""
-        async with file_lock(DIRECTORY):
-            await self.ufw(ctx, "default", self.default, self.direction)
-
-    async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return the present default."""
-        now = (await self.probe(ctx) or {})["default"]
-        return None if now == "unknown" else Declaration(self.kind, {"name": self.name, "default": now})
-
-    def uids(self) -> tuple[Uid, ...]:
-        """Return the uid of the default."""
-        return (("ufw", f"default {self.direction}"),)
-
-    def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return the command of ufw, as the formula does."""
-        return {"rule": f"default {self.default} {self.direction}"}
-
-    def effect(self, delta: Delta) -> Effect:
-        """Return what a repair sets."""
-        return Effect(("set",), f"the default of ufw for {self.direction} packets", detail=f" to {self.default}")
-
-    def explain(self, ctx: Context) -> str:
-        """Return why no change was needed."""
-        return f"the default for {self.direction} packets is {self.default} already"
-
-
-class DefaultIncoming(Default, kind="ufw.default_incoming"):
-    """What ufw does with packets to this host that no rule decides.
-
-    deny the rest:
-      ufw.default_incoming:
-        - default: deny
-    """
-
-    direction: ClassVar[str] = "incoming"
-    variable: ClassVar[str] = "DEFAULT_INPUT_POLICY"
-
-
-class DefaultOutgoing(Default, kind="ufw.default_outgoing"):
-    """What ufw does with packets from this host that no rule decides.
-
-    let all out:
-      ufw.default_outgoing:
-        - default: allow
-    """
-
-    direction: ClassVar[str] = "outgoing"
-    variable: ClassVar[str] = "DEFAULT_OUTPUT_POLICY"
-
-
-class Rule(Ufw):
+class Rule(Backed, Ufw):
     """Base of the kinds of rules."""
 
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("add",)
@@ -288,7 +113,10 @@ class Rule(Ufw):
         return {"present": True}
 
     async def probe(self, ctx: Context) -> State:
-        """Return whether ufw would skip the rule, because it is there."""
+        """Return whether ufw has the lines that were added for the rule, or would skip the rule."""
+        known = ctx.background.of.get(self._key) if isinstance(ctx.background, Lines) else None
+        if known and known <= await self._lines(ctx):
+            return {"present": True}
         done = await self._try(ctx, "--dry-run")
         lines = [line for line in done.stdout.splitlines() if line.strip()]
         return {"present": bool(lines) and all(line.startswith("Skipping ") for line in lines)}
@@ -296,7 +124,29 @@ class Rule(Ufw):
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Add the rule, or give it this action and comment."""
         async with file_lock(DIRECTORY):
-            await self._try(ctx)
+            before = await self._lines(ctx)
+            done = await self._try(ctx)
+            added = await self._lines(ctx) - before
+        if isinstance(ctx.background, Lines) and "Skipping" not in done.stdout:  # all lines of the rule are new
+            ctx.background.of[self._key] = added
+
+    @property
+    def _key(self) -> str:
+        return " ".join([*self.method, *self.match, self.comment or ""])
+
+    async def _lines(self, ctx: Context) -> frozenset[str]:
+        """Return the lines of ufw's files that describe rules."""
+        found: set[str] = set()
+        for path in RULES:
+            with suppress(OSError):
+                found |= {line for line in (await ctx.read_text(path)).splitlines() if line.startswith("### tuple ###")}
+        return frozenset(found)
+
+    @classmethod
+    async def background(cls, services: Services) -> AsyncIterator[Any]:  # noqa: ARG003 - it needs none
+        """Keep the lines of the rules."""
+        yield Lines()
+        await asyncio.Event().wait()
 
     async def _try(self, ctx: Context, *options: str) -> Completed:
         """Run ufw with the rule; at the end where ufw has no rule before which to insert it."""

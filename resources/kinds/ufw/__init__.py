@@ -1,0 +1,1 @@
+"""ufw, the firewall of Ubuntu: whether it is on, its defaults and its rules, as the public ufw-formula has them."""

@@ -1,0 +1,60 @@
+"""What all kinds of ufw share: the command, its settings and its files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import ClassVar
+
+from holdfast.resources.context import Completed, Context, Watch
+from holdfast.resources.contract import Concern, Resource, Uid
+from holdfast.resources.dependencies import Dependency
+from holdfast.resources.errors import Permanent, refused_call
+from holdfast.resources.traits import Edgeable
+
+DIRECTORY, DEFAULTS, SWITCH = "/etc/ufw", "/etc/default/ufw", "/etc/ufw/ufw.conf"
+RULES = ("/etc/ufw/user.rules", "/etc/ufw/user6.rules", "/lib/ufw/user.rules", "/lib/ufw/user6.rules")
+"""Where ufw keeps its rules; before version 0.36 below /lib."""
+
+
+class Ufw(Edgeable, Resource):
+    """Base of all kinds of ufw."""
+
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
+
+    async def ufw(self, ctx: Context, *words: str) -> Completed:
+        """Run ufw. Raises `Permanent` with the error that it reports."""
+        done = await ctx.run("ufw", *words, check=False)
+        if done.retcode != 0:
+            raise self.failure(done)
+        return done
+
+    def failure(self, done: Completed) -> Permanent:
+        """Return the error of a run of ufw."""
+        lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        said = next((line for line in lines if line.startswith("ERROR: ")), (lines or ["it failed"])[0])
+        return Permanent(f"cannot use ufw: {said.removeprefix('ERROR: ')}")
+
+    async def setting(self, ctx: Context, path: str, name: str) -> str:
+        """Return a setting in one of ufw's files; empty if it is not there. Raises `Permanent`."""
+        try:
+            text = await ctx.read_text(path)
+        except FileNotFoundError:
+            raise Permanent(f"cannot read {path}: there is no such file; ufw must be installed first") from None
+        except OSError as error:
+            raise refused_call(f"cannot read {path}: {(error.strerror or '').lower()}", error) from None
+        found = re.findall(rf"(?m)^\s*{name}\s*=\s*\"?([^\"\n]*?)\"?\s*$", text)
+        return str(found[-1]) if found else ""
+
+    def watch(self, ctx: Context) -> Watch:
+        """Watch the files of ufw."""
+        return ctx.watch_path(SWITCH, DEFAULTS, *RULES)
+
+    def offers(self) -> tuple[Uid, ...]:
+        """Return nothing: no resource depends on ufw."""
+        return ()
+
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the package, and the files that other states may manage."""
+        files = (SWITCH, DEFAULTS, f"{DIRECTORY}/applications.d")
+        return (Dependency("pkg", "ufw"), *[Dependency("path", path, vital=False) for path in files])

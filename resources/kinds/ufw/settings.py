@@ -1,0 +1,154 @@
+"""Whether ufw is on, and what it does with packets that no rule decides."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from holdfast.resources.context import Context, Watch
+from holdfast.resources.contract import Uid
+from holdfast.resources.delta import Delta, State
+from holdfast.resources.effects import Effect, EffectVerb
+from holdfast.resources.file_locks import file_lock
+from holdfast.resources.kinds._netfilter import Filter, changes
+from holdfast.resources.kinds.ufw.base import DEFAULTS, DIRECTORY, SWITCH, Ufw
+from holdfast.resources.traits import Declaration, Reversible
+from holdfast.resources.watches import either
+
+POLICIES = {"ACCEPT": "allow", "DROP": "deny", "REJECT": "reject"}
+
+
+class Switch(Ufw, Reversible):
+    """Base of the kinds that turn ufw on or off."""
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("enable", "disable")
+    on: ClassVar[bool] = True
+
+    def desired(self) -> State:
+        """Return whether ufw is on, now and after the next boot."""
+        return {"active": self.on, "boot": self.on}
+
+    async def probe(self, ctx: Context) -> State:
+        """Return whether ufw is on."""
+        boot = (await self.setting(ctx, SWITCH, "ENABLED")).lower() == "yes"
+        return {"active": "Status: active" in (await self.ufw(ctx, "status")).stdout, "boot": boot}
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """Turn ufw on or off."""
+        async with file_lock(DIRECTORY):
+            await self.ufw(ctx, *(("--force", "enable") if self.on else ("disable",)))
+
+    async def inverse(self, ctx: Context) -> Declaration | None:
+        """Return whether ufw is on now."""
+        now = await self.probe(ctx) or {}
+        if now["active"] != now["boot"]:
+            return None
+        return Declaration("ufw.enabled" if now["active"] else "ufw.disabled", {"name": self.name})
+
+    def watch(self, ctx: Context) -> Watch:
+        """Watch ufw's switch, and its chains in the kernel."""
+        chains = [changes(Filter(family, "filter")) for family in ("ip", "ip6")]
+        return either(ctx.watch_path(SWITCH), *chains)
+
+    def uids(self) -> tuple[Uid, ...]:
+        """Return the uid of the switch."""
+        return (("ufw", "switch"),)
+
+    def changes(self, delta: Delta) -> dict[str, Any]:
+        """Return that ufw is on or off now."""
+        return {"enabled": self.on}
+
+    def effect(self, delta: Delta) -> Effect:
+        """Return what a repair does."""
+        return Effect(("enable" if self.on else "disable",), "ufw")
+
+    def explain(self, ctx: Context) -> str:
+        """Return why no change was needed."""
+        return f"ufw is {'on' if self.on else 'off'} already"
+
+
+class Enabled(Switch, kind="ufw.enabled"):
+    """ufw is on, now and after the next boot.
+
+    firewall:
+      ufw.enabled
+
+    Events of the kernel report that its chains were removed, and events of its files that it was turned off. Declare
+    the rule that allows ssh before this state.
+    """
+
+    on: ClassVar[bool] = True
+
+
+class Disabled(Switch, kind="ufw.disabled"):
+    """ufw is off, now and after the next boot.
+
+    firewall:
+      ufw.disabled
+    """
+
+    on: ClassVar[bool] = False
+
+
+class Default(Ufw, Reversible):
+    """Base of the kinds of defaults."""
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("set",)
+    direction: ClassVar[str] = ""
+    variable: ClassVar[str] = ""
+
+    default: Literal["allow", "deny", "reject"]
+    """What happens to packets that no rule decides."""
+
+    async def probe(self, ctx: Context) -> State:
+        """Return the present default."""
+        return {"default": POLICIES.get((await self.setting(ctx, DEFAULTS, self.variable)).upper(), "unknown")}
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """Set the default."""
+        async with file_lock(DIRECTORY):
+            await self.ufw(ctx, "default", self.default, self.direction)
+
+    async def inverse(self, ctx: Context) -> Declaration | None:
+        """Return the present default."""
+        now = (await self.probe(ctx) or {})["default"]
+        return None if now == "unknown" else Declaration(self.kind, {"name": self.name, "default": now})
+
+    def uids(self) -> tuple[Uid, ...]:
+        """Return the uid of the default."""
+        return (("ufw", f"default {self.direction}"),)
+
+    def changes(self, delta: Delta) -> dict[str, Any]:
+        """Return the command of ufw, as the formula does."""
+        return {"rule": f"default {self.default} {self.direction}"}
+
+    def effect(self, delta: Delta) -> Effect:
+        """Return what a repair sets."""
+        return Effect(("set",), f"the default of ufw for {self.direction} packets", detail=f" to {self.default}")
+
+    def explain(self, ctx: Context) -> str:
+        """Return why no change was needed."""
+        return f"the default for {self.direction} packets is {self.default} already"
+
+
+class DefaultIncoming(Default, kind="ufw.default_incoming"):
+    """What ufw does with packets to this host that no rule decides.
+
+    deny the rest:
+      ufw.default_incoming:
+        - default: deny
+    """
+
+    direction: ClassVar[str] = "incoming"
+    variable: ClassVar[str] = "DEFAULT_INPUT_POLICY"
+
+
+class DefaultOutgoing(Default, kind="ufw.default_outgoing"):
+    """What ufw does with packets from this host that no rule decides.
+
+    let all out:
+      ufw.default_outgoing:
+        - default: allow
+    """
+
+    direction: ClassVar[str] = "outgoing"
+    variable: ClassVar[str] = "DEFAULT_OUTPUT_POLICY"
