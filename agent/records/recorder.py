@@ -198,7 +198,8 @@ class Recorder:
         """Return whether an outcome changes nothing that is recorded. Most outcomes are quiet, so this is cheap."""
         if outcome.news or self._identities:
             return False
-        return not any(outcome.identity in known for known in (self._failures, self.state.wrong, self._unrepaired))
+        identity = outcome.identity
+        return not (identity in self._failures or identity in self.state.wrong or identity in self._unrepaired)
 
     def _repeated(self, outcome: Outcome) -> bool:
         """Return whether a difference that is not repaired, in noop or a pause, is the one recorded last.

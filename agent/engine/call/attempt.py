@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import nullcontext
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.agent.engine import kinds
 from holdfast.agent.engine.call import guards
@@ -236,7 +236,7 @@ def _outcome(
         failure=failure,
         ended=_ended(job, report),
         replaced=_replaced(job),
-        before=NO_CHANGES if job.call.meta.no_log else job.ctx.redacted(job.ctx.report.before),
+        before=_before(job),
         deletes_later=job.ctx.report.deletes_later,
         known=tuple(job.ctx.report.known) if result is None else (),
     )
@@ -251,6 +251,12 @@ def _ended(job: Job, told: Report) -> str:
     """Return how the service had ended that the run started again."""
     started = bool(told.effect and "start" in told.effect.verbs)
     return str(job.ctx.redacted(job.ctx.report.ended)) if started and not job.call.meta.no_log else ""
+
+
+def _before(job: Job) -> Mapping[str, Any]:
+    """Return the values before the change, with their secrets masked."""
+    found = job.ctx.report.before
+    return NO_CHANGES if job.call.meta.no_log or not found else job.ctx.redacted(found)
 
 
 def _replaced(job: Job) -> tuple[ReplacedFile, ...]:
@@ -271,8 +277,8 @@ def _without_secrets(job: Job, result: bool | None, comment: str | None) -> Repo
         return Report(dict.fromkeys(changes, MASK), MASK, effect=effect and Effect(effect.verbs, MASK))
     if not changes and not report.diff and result is True:
         return Report(comment=text)  # nothing was done
-    changes, text, diff = job.ctx.redacted((changes, text, report.diff))
-    return Report(changes, text, diff, effect and Effect(effect.verbs, *job.ctx.redacted(effect[1:])))
+    changes, text, diff, about = job.ctx.redacted((changes, text, report.diff, effect[1:] if effect else ()))
+    return Report(changes, text, diff, effect and Effect(effect.verbs, *about))
 
 
 def _said(call: Call, error: HoldfastError) -> str:
