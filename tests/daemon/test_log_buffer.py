@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +32,29 @@ def test_the_age_of_entries_does_not_depend_on_the_system_clock() -> None:
     assert [entry["time"] for entry in buffer.since(20)] == [1.8e9, 1.7e9]
     assert [entry["time"] for entry in buffer.since(5)] == [1.7e9]
     assert buffer.reach == 25
+
+
+class Word(str):
+    """A text of another type than Python's own."""
+
+    __slots__ = ()
+
+
+def test_entries_are_returned_as_they_were_added() -> None:
+    """Also those with surrogates, a circle, an error, or values of types that have no compact form."""
+    circle: list[object] = []
+    circle.append(circle)
+    odd = {"event": Word("a"), "changes": MappingProxyType({"x": 1}), "exc_info": ValueError("b")}
+    entries = [{"event": "caf\udce9 \0", "changes": {"x": (1, 2.5, None, True)}, 5: {b"y"}}, odd, {"event": circle}]
+    buffer = LogBuffer(10)
+    for entry in entries:
+        buffer.append(entry)
+    circle.append("later")
+
+    found = list(buffer)
+    assert found[0] == entries[0]
+    assert found[1] is odd
+    assert found[2]["event"][0][0] is found[2]["event"][0]
 
 
 def test_long_texts_are_cut_and_the_oldest_entries_removed() -> None:
