@@ -6,7 +6,6 @@ import re
 import signal
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -190,7 +189,7 @@ class HostContext:
             argv, cwd, env, stdin, user, group, umask, timeout, check, limit, on_start, stop_signal, combined, on_line
         )
         if shown and self._host.onlooker:
-            command = replace(command, on_output=partial(self._host.onlooker, self.identity))
+            command = command._replace(on_output=partial(self._host.onlooker, self.identity))
         return await run(command, self._host.blocking)
 
     async def blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:

@@ -6,8 +6,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from holdfast.agent.host import descriptors
 from holdfast.agent.host.become import Child
@@ -19,8 +18,7 @@ from holdfast.resources.context import PATH
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary, refused_call
 
 
-@dataclass(frozen=True, slots=True)
-class CommandSpec:
+class CommandSpec(NamedTuple):
     """What to run, and how. The fields are those of `Context.run`, and `on_output`."""
 
     argv: tuple[str, ...]
@@ -41,8 +39,7 @@ class CommandSpec:
     """Called with `stdout` or `stderr` and the data; with empty data at the end."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandUser:
+class CommandUser(NamedTuple):
     """The user, groups and environment of a command."""
 
     env: Mapping[str, str]
@@ -57,8 +54,7 @@ class CommandUser:
         return self.who is not None and self.who.uid != os.geteuid()
 
 
-@dataclass(frozen=True, slots=True)
-class StartedCommand:
+class StartedCommand(NamedTuple):
     """The pipes of a command that the fork server was asked to start."""
 
     stdout: IO[bytes]
@@ -164,8 +160,7 @@ def _encoded(env: Mapping[str, str], texts: Iterable[str]) -> dict[bytes, bytes]
     return encoded
 
 
-@dataclass(frozen=True, slots=True)
-class WorkingDirectory:
+class WorkingDirectory(NamedTuple):
     """The directory in which a command runs."""
 
     path: str | None

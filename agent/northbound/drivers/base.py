@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from holdfast.agent.northbound.errors import Invalid, NorthboundError
@@ -67,8 +66,7 @@ class Limits(NamedTuple):
     """Most bytes of all data."""
 
 
-@dataclass(frozen=True, slots=True)
-class DbTransaction:
+class DbTransaction(NamedTuple):
     """Writes that are made together, or not at all if a condition does not hold.
 
     A row is written at most once. Operations and conditions count towards the limit of the driver.
