@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from holdfast.states.declare.high import FUNCTION, Item
 
-_GLUED = r"(?s)([A-Za-z_]\w*):\S.*"
+_GLUED = re.compile(r"([A-Za-z_]\w*):\S.*", re.DOTALL)
 """An argument without a space after its colon."""
 BOOLEAN = "YAML reads yes, no, on, off, true and false as booleans: quote them if text is meant"
 
@@ -24,7 +24,7 @@ def glued(items: Sequence[Item]) -> tuple[Item, str] | None:
     None if there is none.
     """
     for item in items:
-        if item.key == FUNCTION and (found := re.fullmatch(_GLUED, item.value)):
+        if item.key == FUNCTION and (found := _GLUED.fullmatch(item.value)):
             return item, found[1]
     return None
 
