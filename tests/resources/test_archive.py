@@ -250,6 +250,29 @@ async def test_a_directory_of_another_user(host, tmp_path):
     assert tree(out) == {}
     await run(host, tmp_path, user="1234")
     assert tree(out) == WANTED
+    with pytest.raises(Permanent, match="declare user"):
+        await run(host, tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+async def test_a_directory_that_a_group_may_write(host, tmp_path):
+    """Files are extracted there, as into /usr/local/bin of older systems; in /tmp, directories are, too."""
+    out = tmp_path / "out"
+    out.mkdir()
+    tmp_path.chmod(0o755)
+    os.chown(out, 0, 50)
+    out.chmod(0o2775)
+    for _ in range(2):
+        await run(host, tmp_path, tar(Entry("tool", b"x", mode=0o755)), enforce_toplevel=False)
+        assert (out / "tool").stat().st_uid == 0
+        (out / "tool").unlink()
+    with pytest.raises(Permanent, match=r"cannot extract directories into .* may be written by"):
+        await run(host, tmp_path, tar(*SMALL))
+    out.chmod(0o1777)
+    await run(host, tmp_path, tar(*SMALL))
+    (out / "app/a").unlink()
+    await run(host, tmp_path)
+    assert tree(out) == WANTED
 
 
 async def test_special_bits_of_modes_are_left_out(host, tmp_path):

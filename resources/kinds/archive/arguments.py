@@ -46,6 +46,7 @@ class ExtractedArguments(FromSources, Placed):
         "list_options": "Holdfast lists archives itself",
         "use_cmd_unzip": "Holdfast extracts zip archives itself",
         "use_etag": "ETags are always used",
+        "recurse": "user and group are those of all members in any case",
     }
     refused: ClassVar[Mapping[str, str]] = dict.fromkeys(SIGNED, "Holdfast does not check signatures; use source_hash")
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from holdfast.resources import paths
@@ -22,6 +23,7 @@ from holdfast.resources.kinds.archive.arguments import ExtractedArguments
 from holdfast.resources.kinds.archive.manifest import (
     Comparison,
     Difference,
+    Item,
     Manifest,
     Walker,
     compare,
@@ -146,13 +148,16 @@ class Extraction:
             return None
         if not stat.S_ISDIR(seen.st_mode):
             raise Permanent(f"cannot extract into {self._state.name}: it is no directory but {what(seen.st_mode)}")
-        top = paths.directory(self._state.name)
-        if top.holders and top.holders != {self._owner.uid}:
+        return paths.directory(self._state.name)
+
+    def _demand_own(self, top: SafeDirectory, item: Item) -> None:
+        """Raise `Unsafe` for a directory that would be made where another user could replace it."""
+        theirs = top.holders and not (self._owner.uid >= 0 and top.holders == {self._owner.uid})
+        if item.type == "directory" and theirs:
             raise Unsafe(
-                f"cannot extract into {self._state.name}: {top.reason}; if what is extracted shall belong to that "
-                "user, declare user"
+                f"cannot extract directories into {self._state.name}: {top.reason}; if what is extracted shall belong "
+                "to that user, declare user"
             )
-        return top
 
     def _existing(self) -> SafeDirectory:
         """Return the directory, which has just been made or seen."""
@@ -171,6 +176,9 @@ class Extraction:
         """Return what differs from the members. Blocks."""
         with os_errors("compare", self._state.name):
             top = self._top()
+            if top is not None:
+                for item in manifest.values():
+                    self._demand_own(top, item)
             difference = compare(top, manifest, self._comparison(manifest))
             self._done.made = top is None
             if difference.conflicts and not self._state.force:
@@ -264,7 +272,7 @@ class Extraction:
         """Extract into a private directory, then move what differs into place."""
         uid, gid = (-1, -1) if self._state.enforce_ownership_on else (self._owner.uid, self._owner.gid)
         budget = self._state.budget
-        with Stage(top, budget, uid, gid, self._stop, self._tell) as stage:
+        with Stage(top, budget, uid, gid, self._stop, self._tell, partial(self._demand_own, top)) as stage:
             wanted = None if manifest is None or difference is None else _with_origins(manifest, difference.extracted)
             stage.extract(self._members(archive.file, budget), wanted)
             self._demand_top(stage.manifest)

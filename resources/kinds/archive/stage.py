@@ -41,6 +41,8 @@ class Stage:
     """Raises an exception if the run has been cancelled."""
     told: Callable[[int], None]
     """Called with the bytes that were written so far."""
+    demand: Callable[[Item], None]
+    """Raises an exception for an item that must not be extracted into the destination."""
     manifest: Manifest = field(default_factory=dict)
     _place: Place | None = None
     _walker: Walker | None = None
@@ -70,6 +72,8 @@ class Stage:
         for member, content in paced(members):
             self.stop()
             added(self.manifest, member, self.budget)
+            top = self.manifest[member.path.partition("/")[0]]
+            self.demand(top)
             if wanted is None or member.path in wanted:
                 self._put(self.manifest[member.path], member, content)
 
