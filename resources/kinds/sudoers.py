@@ -110,30 +110,36 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
 
     async def verify(self, ctx: Context, path: str) -> None:
         """Check the new file alone."""
-        error = await self._error(ctx, "-f", path)
+        error, _ = await self._checked(ctx, "-f", path)
         if error is not None:
             raise Permanent(f"cannot put {self.file()} in place: visudo: {error}")
 
-    async def _error(self, ctx: Context, *more: str) -> str | None:
-        """Return the first complaint of visudo; None if there is none. Raises `Permanent` without visudo."""
+    async def _checked(self, ctx: Context, *more: str) -> tuple[str | None, str]:
+        """Return the first complaint of visudo, None if there is none, and the files that it has read, a line for each.
+
+        Raises `Permanent` without visudo.
+        """
         done = await ctx.run("visudo", "-c", *more, check=False, timeout=TIMEOUT)
         if done.retcode == 0:
-            return None
+            return None, done.stdout
         said = (line.strip() for line in (done.stderr + done.stdout).splitlines())
-        return next(filter(None, said), f"it ended with status {done.retcode}")
+        return next(filter(None, said), f"it ended with status {done.retcode}"), ""
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Put the file in place; put the former one back if the configuration has an error that it did not have."""
-        before, sound = delta.before, await self._error(ctx) is None
+        before, sound = delta.before, (await self._checked(ctx))[0] is None
         if before is None or "contents" in delta.fields:
             await super().apply(ctx, delta)
         self._protect()
-        error = await self._error(ctx)
+        error, known = await self._checked(ctx)
         if error is not None and sound:
             await self._put_back(ctx, None if before is None else before["contents"])
             raise Permanent(f"cannot keep {self.file()}: visudo: {error}")
         if error is not None:
             raise Permanent(f"{self.file()} is in place, but sudo has another error: visudo: {error}")
+        if "parsed OK" in known and f"{self.file()}: " not in known:
+            text = "sudo does not read the file: no @includedir of /etc/sudoers names its directory"
+            ctx.log.warning(text, path=self.file())
 
     def _protect(self) -> None:
         """Give the file to root, with the mode that sudo demands."""

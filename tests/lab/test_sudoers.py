@@ -63,6 +63,16 @@ def test_wrong_rules_never_reach_sudo(kept: Host):
     assert kept.run("visudo", "-c").returncode == 0
 
 
+def test_a_directory_that_sudo_does_not_include_is_told(kept: Host):
+    """The file is put in place, and the log says that it has no effect."""
+    kept.sh("mkdir /etc/other.d")
+    with Driver(kept) as driver:
+        assert not driver.apply("sudoers.include", "found", contents="# nothing").right
+        driver.apply("sudoers.include", "lost", contents="alice ALL = ALL", directory="/etc/other.d")
+        driver.logged("sudo does not read the file")
+        assert [line for line in driver.log if "does not read" in line and "/etc/sudoers.d/found" in line] == []
+
+
 def test_a_rule_is_put_back_at_once(kept: Host):
     """The agent repairs an edited rule, modes that sudo refuses, and a removed file, by inotify."""
     right = f"text({FILE!r}).endswith('/bin/echo kept\\n') and os.stat({FILE!r}).st_mode & 0o777 == 0o440"
