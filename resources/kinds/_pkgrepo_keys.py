@@ -60,7 +60,7 @@ class Keyed(FromSources, BaseModel):
     key_hash: Text | None = None
     """Hash of the file behind `key_url`, as the argument `source_hash` of `file.managed`."""
     keyid: KeyIds = ()
-    """Id or fingerprint of the key, or several, to be fetched from `keyserver`."""
+    """Id or fingerprint of the key, or several: a key from `key_url` must have it, others come from `keyserver`."""
     keyserver: Annotated[Line, shaped(r"((https?|hkps?)://)?[A-Za-z0-9][\w.:-]*/?", "the name of a server")] | None = (
         None
     )
@@ -72,23 +72,23 @@ class Keyed(FromSources, BaseModel):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        ways = [name for name in ("key_url", "key_text", "keyid") if getattr(self, name)]
-        if len(ways) > 1:
-            raise ValueError(f"{' and '.join(ways)} exclude each other: give only one of them")
+        if self.key_url and self.key_text:
+            raise ValueError("key_url and key_text exclude each other: give only one of them")
         if self.key_hash and not self.key_url:
             raise ValueError("key_hash is the hash of the file behind key_url: give that, too")
-        if self.keyserver and not self.keyid and not getattr(self, "ppa", None):
-            raise ValueError("keyserver needs keyid, the key to fetch from there")
+        if self.keyid and not (self.keyserver or self.key_url or self.key_text or getattr(self, "ppa", None)):
+            raise ValueError("keyid needs keyserver, the server to fetch the key from")
         if not self.allow_insecure_key and (why := self._unproven()):
             raise ValueError(why)
         return self
 
     def _unproven(self) -> str:
         """Return why the key could be that of an attacker on the network; empty if it could not."""
-        if self.key_url and self.key_url.startswith(UNPROTECTED) and not self.key_hash:
-            return f"{self.key_url} is not protected: use https://, or give key_hash"
-        server = (self.keyserver or "").startswith(UNPROTECTED)
-        if server and any(len(keyid.removeprefix("0x")) <= SHORT for keyid in self.keyid):
+        named = self.keyid and all(len(keyid.removeprefix("0x")) > SHORT for keyid in self.keyid)
+        if self.key_url:
+            insecure = self.key_url.startswith(UNPROTECTED) and not self.key_hash and not named
+            return f"{self.key_url} is not protected: use https://, or give key_hash" if insecure else ""
+        if (self.keyserver or "").startswith(UNPROTECTED) and self.keyid and not named:
             return f"{self.keyserver} is not protected, and a short keyid proves nothing: give the fingerprint"
         return ""
 
@@ -107,13 +107,13 @@ class Keyed(FromSources, BaseModel):
         Raises `Permanent` or `Temporary` if it cannot be read, or is not the right one.
         """
         if self.key_text:
-            return _checked("key_text", self.key_text.encode(), ())
+            return _checked("key_text", self.key_text.encode(), self.keyid)
         remote = not self.key_url or self.key_url.startswith(content.REMOTE)
         if remote and (kept := await self._kept(ctx)):
             return kept
         if self.key_url:
             digest = await declared_digest(ctx, self.key_hash, self.key_url) if self.key_hash else None
-            return _checked(self.key_url, await _content(ctx, self.key_url, digest), ())
+            return _checked(self.key_url, await _content(ctx, self.key_url, digest), self.keyid)
         return "".join([await self._from_server(ctx, keyid) for keyid in await self._ids(ctx)])
 
     async def _ids(self, ctx: Context) -> Iterable[str]:

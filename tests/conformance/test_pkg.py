@@ -315,6 +315,25 @@ def test_repositories_are_added_changed_and_removed(site: PkgSite):
     assert call("pkg.repos") == before
 
 
+def test_a_repository_is_fetched_before_it_is_configured(site: PkgSite):
+    """Its packages are offered at once. One that cannot be fetched is not configured; others keep their lists."""
+    if lacks(site, "repo_set", {"id": "second", "uris": ["file:/srv/second"]}):
+        return
+    call = site.driver.call
+    before, offered = call("pkg.repos"), call("pkg.latest", ["tiny"])
+    repo = site.second_repository()
+    lost = {**repo, "id": "lost", "uris": ["http://127.0.0.1:9/lost"]}
+
+    with pytest.raises(Failed, match=r"cannot set repository lost: cannot fetch its lists of packages: .+") as caught:
+        call("pkg.repo_set", lost, True)
+    assert caught.value.kind == "Temporary"
+    assert (call("pkg.repos"), call("pkg.latest", ["tiny"])) == (before, offered)
+
+    assert call("pkg.repo_set", repo, True)["changes"]["second"]["old"] is None
+    assert call("pkg.latest", ["elsewhere"])["elsewhere"] is not None
+    assert call("pkg.latest", ["tiny"]) == offered
+
+
 def test_versions_are_compared_by_the_rules_of_the_tool(site: PkgSite):
     """The rules that all of them have."""
     old, new = site.versions

@@ -252,6 +252,8 @@ async def test_a_fetched_key_is_kept_for_repairs(apt, run):
     assert apt.read(PATH) == KEY
     with pytest.raises(HoldfastError, match="the test has no such source"):
         await run(apt, "pkgrepo.managed", LINE, key_url=f"{url}2")
+    with pytest.raises(HoldfastError, match=f"it is {FINGERPRINT}, not 0000000000000001"):
+        await run(apt, "pkgrepo.managed", LINE, key_url=url, keyid="0000000000000001", sources={url: KEY})
 
 
 async def test_a_key_server_must_send_the_right_key(apt, run):
@@ -356,7 +358,7 @@ async def test_what_was_there_before(apt, run, tmp_path):
         (LINE, {"enabled": True, "disabled": False}, "exclude each other"),
         (LINE, {"key_url": "https://x", "key_text": KEY}, "exclude each other"),
         (LINE, {"key_hash": "0" * 64}, "give that, too"),
-        (LINE, {"keyserver": "x.example.org"}, "needs keyid"),
+        (LINE, {"keyid": FINGERPRINT}, "needs keyserver"),
         (LINE, {"keyid": "--homedir", "keyserver": "x"}, "is not the id of a key"),
         (LINE, {"keyid": FINGERPRINT, "keyserver": "-x"}, "is not the name of a server"),
         (LINE, {"key_url": "http://x/key", "allow_insecure_key": False}, "is not protected"),
