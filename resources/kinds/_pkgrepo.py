@@ -15,6 +15,7 @@ from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Final, Permanent
 from holdfast.resources.fields import Line, Text, parse_list, parse_text, shaped
+from holdfast.resources.file_locks import file_lock
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import Repo
 from holdfast.resources.kinds import _pkgrepo_apt as apt
@@ -22,6 +23,8 @@ from holdfast.resources.traits import Edgeable
 
 UBUNTU = ("Ubuntu", "Mint", "Linuxmint", "Pop", "neon", "KDE neon", "elementary OS")
 PPA = "deb https://ppa.launchpadcontent.net/{ppa}/ubuntu {codename} main"
+LOCK = "the repositories of packages"
+"""Name of the lock: entries are known by their positions, which the change of another state moves."""
 SECRET = re.compile(r"(://)[^/@\s]+@")
 """Matches user and password in a URL."""
 
@@ -118,7 +121,8 @@ class Repository(Edgeable, Resource):
             await ctx.assignment.announce()
             ctx.report.begin(lambda: self._account(ctx, pkg, changes))
             ctx.assignment.expect_long_call()
-            await self.change(ctx, pkg, apply=True, test=False)
+            async with file_lock(LOCK):
+                await self.change(ctx, pkg, apply=True, test=False)
             if await self.change(ctx, pkg, apply=True, test=True):
                 raise Permanent("the repository still differs after the repair")
         self._tell(ctx, changes, applied=apply)

@@ -148,8 +148,8 @@ def _others(file: SourceFile, name: str, known: Sources) -> RepoChanges:
 def remove_repo(locate: Locate, name: str, options: Mapping[str, Any]) -> Edit:
     """Return the change that removes a repository, and its file if nothing else is in it.
 
-    Its key is removed if it has the path that `set_repo` gives it, or with the option `key`, and if no other repository
-    uses it.
+    Its key is removed if no other repository uses it, and if it has the path that `set_repo` gives it or, with the
+    option `key`, is below /etc/apt.
     """
     known = read_sources(locate(ETC))
     if name not in known:
@@ -160,7 +160,7 @@ def remove_repo(locate: Locate, name: str, options: Mapping[str, Any]) -> Edit:
     kept = file.path.name == MAIN or parse_file(file.path, rest).entries
     files: dict[Path, str | None] = {ETC / file.path: rest if kept else None}
     path = Path(entry.fields.get("Signed-By", "").strip() or "/")
-    own = path == key_path(Repo(id=name, uris=())) or (options.get("key") and len(path.parts) > 1)
+    own = path == key_path(Repo(id=name, uris=())) or (options.get("key") and path.is_relative_to(ETC))
     users = [other for other, (_, each) in known.items() if str(path) in each.fields.get("Signed-By", "")]
     if own and users == [name] and read_config(locate(path)) is not None:
         changes[str(path)] = {"old": "key", "new": None}

@@ -172,7 +172,10 @@ class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
             async with self._editing:
                 if refresh and repo.enabled:
                     await self._try(repo.id, edit.candidate)
-                edit = await self.host.blocking(change)  # another state may have changed the file meanwhile
+                again = await self.host.blocking(change)
+                if again.changes != edit.changes:
+                    raise Temporary(f"cannot set repository {repo.id}: another program has changed it", delay=0.1)
+                edit = again
                 await self.host.blocking(_apt_repos.write_edit, self.host.system_path, edit)
         return ChangeSet(changes=edit.changes)
 
