@@ -489,7 +489,10 @@ ANSWERS = st.tuples(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(ANSWERS, max_size=8))
 def test_whatever_a_server_does_the_content_is_one_version_of_it(tmp_path_factory, answers):
-    """Each call fails, or returns exactly what some answer with its validator would have been as a whole."""
+    """Each call fails, or returns exactly what some answer with its validator would have been as a whole.
+
+    It takes some seconds, because each of many lists of answers has a server of its own.
+    """
     versions, waiting = [b"a" * 40], list(answers)
 
     def handle(asked):

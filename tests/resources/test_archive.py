@@ -492,7 +492,10 @@ def _encrypted(password, name, content):
 @settings(max_examples=60, deadline=None)
 @given(archives(), st.booleans(), st.booleans())
 def test_no_archive_escapes(tmp_path_factory, data, trusted, there):
-    """Whatever an archive has: nothing outside of the directory changes, and a refused archive leaves nothing."""
+    """Whatever an archive has: nothing outside of the directory changes, and a refused archive leaves nothing.
+
+    It takes some seconds, because each of many archives is extracted by a host of its own.
+    """
     top = tmp_path_factory.mktemp("any")
     (top / "states").mkdir()
     (top / "states/archive").write_bytes(data)
@@ -526,7 +529,10 @@ def test_no_archive_escapes(tmp_path_factory, data, trusted, there):
 
 
 async def test_a_killed_agent_leaves_nothing_that_counts(tmp_path):
-    """After SIGKILL during the extraction, the directory has nothing of it; the next run extracts all, and tidies."""
+    """After SIGKILL during the extraction, the directory has nothing of it; the next run extracts all, and tidies.
+
+    It takes some seconds, because another process imports everything and extracts a thousand files.
+    """
     (tmp_path / "states").mkdir()
     data = tar(*(Entry(f"app/{number}", os.urandom(1000)) for number in range(2000)))
     (tmp_path / "states/archive").write_bytes(data)
