@@ -82,6 +82,12 @@ class Hub:
     def __init__(self) -> None:
         self._queues: dict[asyncio.Queue[WatchItem], Filter] = {}
         self._socket: socket.socket | None = None
+        self._generation = 0
+
+    def generation(self) -> int | None:
+        """Return a number that grows with each change; None while nothing is watched."""
+        self._read()
+        return None if self._socket is None else self._generation
 
     def add(self, queue: asyncio.Queue[WatchItem], wanted: Filter) -> None:
         """Report changes to a queue. Raises `Permanent` if the kernel does not report them."""
@@ -121,10 +127,12 @@ class Hub:
                 break
             except OSError as error:
                 if error.errno == errno.ENOBUFS:  # the kernel has dropped messages
+                    self._generation += 1
                     for queue in self._queues:
                         _put(queue, MISSED)
                     continue
                 raise
+        self._generation += bool(changes)
         for queue, wanted in self._queues.items():
             if any(map(wanted.matches, changes)):
                 _put(queue, None)
@@ -137,6 +145,12 @@ def _put(queue: asyncio.Queue[WatchItem], item: WatchItem) -> None:
 
 
 _HUBS: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()
+
+
+def generation() -> int | None:
+    """Return a number that grows with each change of nf_tables; None while nothing is watched."""
+    hub = _HUBS.get(asyncio.get_running_loop())
+    return None if hub is None else hub.generation()
 
 
 async def changes(wanted: Filter) -> AsyncIterator[WatchItem]:

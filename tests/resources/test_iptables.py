@@ -15,7 +15,7 @@ from holdfast.resources import registry
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds import _netfilter
 from holdfast.resources.kinds._netfilter import Changed, Filter, changes, parse
-from holdfast.resources.kinds.iptables import base
+from holdfast.resources.kinds.iptables import base, listings, rules
 from holdfast.resources.kinds.iptables.base import of_chain
 from holdfast.resources.kinds.iptables.options import words
 from holdfast.resources.testing import FakeContext
@@ -101,6 +101,59 @@ def test_only_the_chain_counts_in_saved_rules():
     """Counters and other chains do not matter."""
     text = "# x\n*nat\n-A INPUT -j A\nCOMMIT\n*filter\n:INPUT ACCEPT [1:2]\n:INPUT2 - [0:0]\n-A INPUT -j B\n-A X -j C\n"
     assert of_chain(text, "filter", "INPUT") == [":INPUT ACCEPT", "-A INPUT -j B"]
+
+
+async def test_a_rule_is_checked_again_only_if_a_line_of_its_chain_is_gone(tmp_path, monkeypatch):
+    """A change elsewhere costs one listing for all rules; a rule that the agent has added is known by its line."""
+    now, lines = [1], ["-A INPUT -j ACCEPT"]
+    for module in (listings, rules):
+        monkeypatch.setattr(module, "generation", lambda: now[0])
+
+    def add() -> str:
+        now[0] += 1
+        lines.append("-A INPUT -s 10.0.0.0/8 -j DROP")
+        return ""
+
+    check = "iptables -w -t filter -C INPUT --source 10.1.1.1/8 --jump DROP"
+    missing = {"retcode": 1, "stderr": "iptables: Bad rule (does a matching rule exist in that chain?)."}
+    commands = {
+        "iptables -V": "iptables v1.8.9 (nf_tables)",
+        "iptables -w -t filter -S": lambda: "-P INPUT ACCEPT\n" + "\n".join(lines),
+        check: lambda: {} if len(lines) > 1 else missing,
+        "iptables -w -t filter -A INPUT --source 10.1.1.1/8 --jump DROP": add,
+    }
+    ctx = FakeContext(tmp_path, commands=commands)
+    ctx.background = await anext(rules.Append.background(ctx))
+    rule = declare("iptables.append", source="10.1.1.1/8", jump="DROP")
+    assert not await rule.check_apply(ctx, True)
+    ctx.calls.clear()
+    assert await rule.check_apply(ctx, True)
+    assert ctx.calls == []
+    now[0] += 1
+    lines[0] = "-A INPUT -j LOG"
+    assert await rule.check_apply(ctx, True)
+    assert ctx.calls == ["iptables -w -t filter -S"]
+    now[0] += 1
+    del lines[1]
+    assert not await rule.check_apply(ctx, False)
+    assert check in ctx.calls
+
+
+async def test_a_rule_that_was_there_is_one_of_the_lines_that_were_there(tmp_path, monkeypatch):
+    """While all of them are there, it is, too; when another one is gone, iptables tells, once."""
+    now, lines = [1], {"-A INPUT -j A", "-A INPUT -j B"}
+    for module in (listings, rules):
+        monkeypatch.setattr(module, "generation", lambda: now[0])
+    check = "iptables -w -t filter -C INPUT --jump A"
+    commands = {"iptables -V": "nf_tables", "iptables -w -t filter -S": lambda: "\n".join(lines), check: ""}
+    ctx = FakeContext(tmp_path, commands=commands)
+    ctx.background = await anext(rules.Append.background(ctx))
+    rule = declare("iptables.append", jump="A")
+    for change, checks in ((set(), 1), ({"-A INPUT -j C"}, 1), ({"-A INPUT -j B"}, 2), ({"-A INPUT -j D"}, 2)):
+        lines ^= change
+        now[0] += 1
+        assert await rule.check_apply(ctx, True)
+        assert ctx.calls.count(check) == checks, change
 
 
 async def test_iptables_legacy_is_compared_from_time_to_time(tmp_path, monkeypatch):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import posixpath
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
 from holdfast.resources import paths
 from holdfast.resources.accepts import accepts
-from holdfast.resources.context import Completed, Context, Watch
+from holdfast.resources.context import Completed, Context, Services, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta
 from holdfast.resources.dependencies import Dependency
@@ -20,7 +20,8 @@ from holdfast.resources.errors import HoldfastError, Permanent, refused_call
 from holdfast.resources.fields import Text, shaped
 from holdfast.resources.file_locks import file_lock
 from holdfast.resources.kinds._netfilter import Filter, changes
-from holdfast.resources.traits import Edgeable
+from holdfast.resources.kinds.iptables.listings import Listings
+from holdfast.resources.traits import Backed, Edgeable
 from holdfast.resources.watches import either
 
 PERIOD = 30.0
@@ -54,7 +55,7 @@ def parse_save(value: object) -> object:
     return posixpath.normpath(text)
 
 
-class Tables(Edgeable, Resource):
+class Tables(Backed, Edgeable, Resource):
     """Base of all kinds of iptables."""
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
@@ -89,9 +90,35 @@ class Tables(Edgeable, Resource):
 
     async def listing(self, ctx: Context) -> list[str] | None:
         """Return the rules of the chain as iptables prints them; None if there is no such chain."""
-        done = await self.run(ctx, "-S")  # of one chain that is missing, iptables says that it is incompatible
-        found = [line for line in done.stdout.splitlines() if line.split()[1:2] == [self.in_chain]]
+        # Of one chain that is missing, iptables says that it is incompatible.
+        text = await self.kept(ctx, ("-S",), lambda: self._printed(ctx, "-S"))
+        found = [line for line in text.splitlines() if line.split()[1:2] == [self.in_chain]]
         return found or None
+
+    async def _printed(self, ctx: Context, *argv: str) -> str:
+        return (await self.run(ctx, *argv)).stdout
+
+    async def kept(self, ctx: Context, key: tuple[str, ...], run: Callable[[], Awaitable[str]]) -> str:
+        """Return what a command prints, or has printed since the last change of nf_tables."""
+        listings = await self.listings(ctx)
+        return await run() if listings is None else await listings.output((self.program, self.table, *key), run)
+
+    async def listings(self, ctx: Context) -> Listings | None:
+        """Return what iptables has printed; None in a one-shot run, and where no event tells that it has changed."""
+        found = ctx.background
+        if not isinstance(found, Listings):
+            return None
+
+        async def version() -> str:
+            return (await ctx.run(self.program, "-V")).stdout
+
+        return found if await found.reports(version) else None
+
+    @classmethod
+    async def background(cls, services: Services) -> AsyncIterator[Any]:  # noqa: ARG003 - it needs none
+        """Keep what iptables prints."""
+        yield Listings()
+        await asyncio.Event().wait()
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the chain by events of nf_tables; compare it from time to time where iptables does not use that."""
@@ -164,7 +191,7 @@ class Saving(Tables):
             return False
         except OSError as error:
             raise refused_call(f"cannot read {path}: {(error.strerror or '').lower()}", error) from None
-        now = await self._dump(ctx)
+        now = await self.kept(ctx, ("save",), lambda: self._dump(ctx))
         return of_chain(text, self.table, self.in_chain) == of_chain(now, self.table, self.in_chain)
 
     async def _dump(self, ctx: Context) -> str:

@@ -15,6 +15,7 @@ from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.fields import field, plain_numbers
+from holdfast.resources.kinds._netfilter import generation
 from holdfast.resources.kinds.iptables.base import Chain, Saving
 from holdfast.resources.kinds.iptables.options import demand_options, words
 from holdfast.resources.traits import Declaration, Reversible
@@ -75,6 +76,25 @@ class Rule(Saving):
         return " ".join(self.rule)
 
     async def is_present(self, ctx: Context) -> bool:
+        """Return whether iptables finds the rule in the chain, or nothing that it has found there is gone."""
+        listings = await self.listings(ctx)
+        if listings is None:
+            return await self._check(ctx)
+        began, lines = generation(), await self._lines(ctx)
+        holding = listings.holding.pop(self._key, frozenset())
+        if holding and holding <= lines:
+            listings.holding[self._key] = holding
+            return True
+        found = await self._check(ctx)
+        if found and generation() == began:
+            listings.holding[self._key] = holding & lines or lines
+        return found
+
+    @property
+    def _key(self) -> str:
+        return " ".join([self.program, self.table, self.chain, *self.rule])
+
+    async def _check(self, ctx: Context) -> bool:
         """Return whether iptables finds the rule in the chain."""
         done = await self.run(ctx, "-C", self.chain, *self.rule, check=False)
         if done.retcode == 0:
@@ -82,6 +102,18 @@ class Rule(Saving):
         if NO_RULE in done.stderr or NO_TARGET in done.stderr or await self.listing(ctx) is None:
             return False
         raise self.failure(done)
+
+    async def change(self, ctx: Context, *argv: str) -> None:
+        """Add the rule, and remember the line that is new then."""
+        listings = await self.listings(ctx)
+        before = await self._lines(ctx) if listings else frozenset()
+        await self.run(ctx, *argv, *self.rule)
+        if listings and len(added := await self._lines(ctx) - before) == 1:
+            listings.holding[self._key] = added
+
+    async def _lines(self, ctx: Context) -> frozenset[str]:
+        """Return the rules of the chain as iptables prints them."""
+        return frozenset(line for line in await self.listing(ctx) or () if line.startswith("-A "))
 
     def uids(self) -> tuple[Uid, ...]:
         """Return the uid of the rule."""
@@ -164,7 +196,7 @@ class Append(Adding, kind="iptables.append"):
 
     async def add(self, ctx: Context) -> None:
         """Append the rule."""
-        await self.run(ctx, "-A", self.chain, *self.rule)
+        await self.change(ctx, "-A", self.chain)
 
 
 class Insert(Adding, kind="iptables.insert"):
@@ -187,7 +219,7 @@ class Insert(Adding, kind="iptables.insert"):
         """Insert the rule, at the end if the chain is shorter."""
         listed = await self.listing(ctx) or []
         rules = sum(line.startswith("-A ") for line in listed)
-        await self.run(ctx, "-I", self.chain, str(min(self.position, rules + 1)), *self.rule)
+        await self.change(ctx, "-I", self.chain, str(min(self.position, rules + 1)))
 
 
 class Delete(Rule, kind="iptables.delete"):
