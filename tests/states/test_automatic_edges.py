@@ -289,7 +289,7 @@ def test_the_packages_and_paths_to_look_up_in_the_package_database() -> None:
 
 def test_every_dependency_has_a_type_that_some_kind_offers() -> None:
     """No kind depends on something that no kind can offer."""
-    known = {"path", "user", "group", "pkg", "unit-file", "unit-part"}
+    known = {"path", "user", "group", "pkg", "unit-file", "unit-part", "locale", "module", "debconf", "repositories"}
     dependencies: list[Dependency] = [
         dependency
         for states in RULES.values()
