@@ -13,7 +13,7 @@ from holdfast.resources.contract import Concern, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency
 from holdfast.resources.effects import Effect, EffectVerb
-from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.errors import Final, Permanent, Temporary
 from holdfast.resources.fields import Account, Line, Text, field, shaped
 from holdfast.resources.kinds._home_entry import HomeEntry
 from holdfast.resources.kinds._known_hosts import (
@@ -98,9 +98,9 @@ class InKnownHosts(Reversible, HomeEntry):
 class Present(InKnownHosts, kind="ssh_known_hosts.present"):
     """A host is known by one key of a type. Keys of other types, other hosts and comments stay as they are.
 
-    Give either the key or its fingerprint. With a fingerprint, the key is fetched by ssh-keyscan when it is missing,
-    and is written only if it has this fingerprint. With neither, the keys that the host shows at that moment are
-    trusted when the host is not known yet; a known host is not asked again. The watch is inotify.
+    Give the key, or its fingerprint, or both. With a fingerprint alone, a missing key is fetched by ssh-keyscan, and is
+    written only if it has this fingerprint. With neither, the keys that the host shows at that moment are trusted when
+    the host is not known yet; a known host is not asked again. The watch is inotify.
 
     git.example.org:
       ssh_known_hosts.present:
@@ -128,8 +128,6 @@ class Present(InKnownHosts, kind="ssh_known_hosts.present"):
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
-        if self.key is not None and self.fingerprint is not None:
-            raise ValueError("give either `key` or `fingerprint`")
         if self.key is not None:
             declared(self.key, self.enc or "", "", "")
         if self.fingerprint and self.fingerprint_hash_type not in {None, parsed_fingerprint(self.fingerprint)[0]}:
@@ -147,7 +145,10 @@ class Present(InKnownHosts, kind="ssh_known_hosts.present"):
             return None
         key = declared(self.key, self.enc or "", "", "")
         key.demand()
-        return KnownKey(inner_type(key.key), key.key)
+        own = KnownKey(inner_type(key.key), key.key)
+        if not self._has_fingerprint(own):
+            raise Final(f"cannot trust {self.address()}: the declared key does not have the declared fingerprint")
+        return own
 
     def desired(self) -> State:
         """Return the declared key or fingerprint, and that no other key of its type is trusted."""
@@ -168,17 +169,20 @@ class Present(InKnownHosts, kind="ssh_known_hosts.present"):
         others = [each.key for each in present if right and each.enc == right.enc and each != right]
         known = {"fingerprint": self.fingerprint if right else fingerprint(first.key, "sha256")}
         return {
-            **(known if self.fingerprint else {"key": first.key}),
+            **(known if self.fingerprint and own is None else {"key": first.key}),
             "others": others,
             "known": True,
             "entries": [each.told(self.name) for each in present],
         }
 
     def _is_right(self, known: KnownKey) -> bool:
-        if self.fingerprint is not None:
-            hashing, digest = parsed_fingerprint(self.fingerprint)
-            return fingerprint(known.key, hashing) == digest
-        return self.key is None or known == self.own()
+        return self._has_fingerprint(known) if self.key is None else known == self.own()
+
+    def _has_fingerprint(self, known: KnownKey) -> bool:
+        if self.fingerprint is None:
+            return True
+        hashing, digest = parsed_fingerprint(self.fingerprint)
+        return fingerprint(known.key, hashing) == digest
 
     def edited(self, text: str) -> str:
         """Return the text with the keys to write; unchanged as long as they have to be fetched."""

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from holdfast.resources import registry
+from holdfast.resources.errors import Final
 from holdfast.resources.kinds._known_hosts import address, fingerprint, hashed, is_name, keys_of, parsed_fingerprint
 from holdfast.resources.testing import FakeContext
 
@@ -55,7 +56,6 @@ def test_the_fingerprint_of_openssh():
         ({"fingerprint": "SHA256:not base64!"}, "is no fingerprint"),
         ({"fingerprint": "MD5:" + "aa" * 32}, "is no fingerprint"),
         ({"fingerprint": "aa" * 16, "fingerprint_hash_type": "sha256"}, "has 32 bytes"),
-        ({"fingerprint": "aa" * 16, "key": KEY}, "either `key` or `fingerprint`"),
         ({"name": "-oProxyCommand=x"}, "name or the address of one host"),
         ({"name": "a,b"}, "name or the address of one host"),
         ({"name": "*.example"}, "name or the address of one host"),
@@ -73,6 +73,19 @@ def test_what_cannot_be_meant_is_refused(arguments, told):
         return
     with pytest.raises(ValidationError, match=told):
         declare(**arguments)
+
+
+async def test_a_key_must_have_the_fingerprint_that_is_declared_beside_it(tmp_path):
+    """The host is not asked then."""
+    file = tmp_path / "hosts"
+    entry = declare(key=KEY, fingerprint=fingerprint(KEY, "md5"), hash_known_hosts=False, config=str(file))
+    assert not await entry.check_apply(FakeContext(tmp_path), True)
+    assert file.read_text() == f"git.example.org ssh-ed25519 {KEY}\n"
+    assert await entry.check_apply(FakeContext(tmp_path), True)
+    with pytest.raises(Final, match="the declared key does not have the declared fingerprint"):
+        await declare(key=OTHER, fingerprint=fingerprint(KEY, "md5"), config=str(file)).check_apply(
+            FakeContext(tmp_path), True
+        )
 
 
 async def test_the_inverse_is_the_present_key(tmp_path):
