@@ -252,12 +252,14 @@ class Bound:
         return call
 
     def _demand_words(self, function: str, value: Any) -> None:
-        """Raise `ArgumentError` for a text that a command would read as an option."""
+        """Raise `ArgumentError` for a text that a command would read as an option, or that no command can be given."""
         for each in [value] if isinstance(value, str) else value or ():
             for text in (each.name, each.version, each.source) if isinstance(each, PkgSpec) else (each,):
                 if isinstance(text, str) and text.startswith("-"):
                     why = f"{text!r} begins with '-', so that {self.tool} would read it as an option"
                     raise ArgumentError(f"cannot call {self._name}.{function}: {why}")
+                if isinstance(text, str) and "\0" in text:
+                    raise ArgumentError(f"cannot call {self._name}.{function}: {text!r} has a NUL character")
 
     def _without(self, name: str, absent: set[str], options: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call for a provider of the version before, which lacks some parameters."""

@@ -47,7 +47,9 @@ class BusyboxUsers(UserProvider):
         for switch, value in settings.items():
             switches += [] if value is None else [switch, str(value)]
         await applet(self.host, what, "adduser", "-D", *switches, new.name)
-        user = accounts(self.host).users[new.name]
+        user = accounts(self.host).users.get(new.name)
+        if user is None:
+            raise Permanent(f"cannot {what}: adduser has ended without an error, and there is no such user")
         await self._change(user, {"groups": fields.get("groups", ())}, unique=True)  # -G also makes a member
 
     async def _delete(self, user: User, *, remove_home: bool, force: bool) -> None:

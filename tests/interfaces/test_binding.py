@@ -308,6 +308,14 @@ async def test_a_text_that_a_tool_would_read_as_an_option_is_refused(host, monke
     assert (await bound.look("a-b")).name == "a-b"
 
 
+async def test_a_text_that_no_command_can_be_given_is_refused(host, monkeypatch):
+    """A NUL character ends an argument."""
+    monkeypatch.setattr(Things, "words", frozenset({"name"}))
+
+    with pytest.raises(ArgumentError, match=r"cannot call things\.look: 'a\\x00b' has a NUL character"):
+        await bind(host).look(["x", "a\0b"])
+
+
 async def test_a_result_may_be_a_mapping(host):
     """Keys that are not fields of the result go into `extra`."""
 

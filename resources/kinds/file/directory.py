@@ -14,7 +14,7 @@ from holdfast.resources import fields, paths
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.effects import Effect, EffectVerb, further
 from holdfast.resources.errors import Permanent
-from holdfast.resources.fields import Mode
+from holdfast.resources.fields import Given, Mode
 from holdfast.resources.kinds.file import removal, trees
 from holdfast.resources.kinds.file.base import (
     NEW_DIRECTORY,
@@ -97,7 +97,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
     """Paths that `clean` and `recurse` skip: globs of the path below, or `E@` and a regular expression."""
     force: bool = False
     """Remove a file or link that is in the way."""
-    backupname: str | None = None
+    backupname: Given | None = None
     """Rename a file or link that is in the way to this path."""
     allow_symlink: bool = True
     """Accept a link to a directory."""

@@ -12,7 +12,7 @@ from holdfast.resources.context import Context, announced
 from holdfast.resources.dependencies import Dependency
 from holdfast.resources.effects import Effect, EffectVerb, further
 from holdfast.resources.errors import Permanent
-from holdfast.resources.fields import Mode, field
+from holdfast.resources.fields import Given, Mode, field
 from holdfast.resources.kinds.file import removal
 from holdfast.resources.kinds.file.base import (
     WINDOWS,
@@ -50,11 +50,11 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         **WINDOWS,
     }
 
-    target: str = field(min_length=1)
+    target: str = field(min_length=1, pattern=r"^[^\x00]*$")
     """Target, verbatim; need not exist."""
     force: bool = False
     """Remove a file or directory that is in the way."""
-    backupname: str | None = None
+    backupname: Given | None = None
     """Rename a file or directory that is in the way to this path; a plain name means the directory of the link."""
     mode: Mode | None = None
     """Mode of directories made by `makedirs`; links have no mode."""

@@ -81,7 +81,7 @@ class Swap(InFstab, kind="mount.swap"):
                 raise Permanent(f"cannot use swap space {self.name}: {done.stderr.strip() or done.retcode}")
             used = await self._active(ctx)
             ctx.report.changes = {} if used is None else {name: str(value) for name, value in used._asdict().items()}
-            del ctx.report.changes["device"]
+            ctx.report.changes.pop("device", None)
         if "persist" in delta.fields:
             await super().apply(ctx, delta)
             ctx.report.changes["persist"] = "new"
