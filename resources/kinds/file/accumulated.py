@@ -36,15 +36,14 @@ class Accumulated(Contributing, Resource, kind="file.accumulated"):
 
         /etc/app.conf:
           file.managed:
+            - source: salt://app.conf
             - template: jinja
-            - contents: |
-                {% for port in accumulator['ports'] %}listen {{ port }}
-                {% endfor %}
 
-    The template of `file.managed` has the texts of all accumulators of its file as `accumulator`: a mapping from names
-    to lists, in the order in which the states run, without repetitions. `file.blockreplace` adds them to its `content`,
-    one line each; only those of states that it requires, if there are any. The states are compiled before anything
-    runs, so the text cannot depend on a guard, and a changed text is a change of the file's own state.
+    The template, `{% for port in accumulator['ports'] %}listen {{ port }}{% endfor %}`, has the texts of all
+    accumulators of its file as `accumulator`: a mapping from names to lists, in the order in which the states run,
+    without repetitions. `file.blockreplace` adds them to its `content`, one line each; only those of states that it
+    requires, if there are any. The states are compiled before anything runs, so the text cannot depend on a guard,
+    and a changed text is a change of the file's own state.
     """
 
     exclusive: ClassVar[bool] = False

@@ -57,7 +57,10 @@ class Rule(Saving):
         except ValueError as error:
             name, why = error.args if len(error.args) > 1 else ("chain", str(error))
             raise wrong(cls, name, why) from None
-        options = {**given.get("options", {}), **options}
+        inner = given.get("options", {})
+        if not isinstance(inner, dict):
+            raise ValueError("options is a mapping of options: write each as an argument of its own")  # noqa: TRY004
+        options = {**inner, **options}
         return {key: value for key, value in given.items() if key in own} | {"options": options}
 
     @property

@@ -1,0 +1,84 @@
+"""What holds for every kind: its example compiles, a misspelled argument gets a suggestion, and drift is watched.
+
+Other tests of all kinds: data cases, with a plan and a second run (`tests/cases`); documentation and schemas
+(`tests/model`); effects (`test_effect_verbs.py`); odd texts (`test_odd_values.py`); Salt's arguments (`tests/salt`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.model.docstrings import docs_of
+from holdfast.resources import registry
+from holdfast.resources.builtin import KIND_MODULES
+from holdfast.resources.contract import Resource
+from holdfast.states.compile.check import shape_of
+from holdfast.states.compile.compiler import Compiler
+from holdfast.states.data import CompilerInputs
+from holdfast.states.errors import CompileError, Problem
+
+ELSEWHERE = frozenset({"source-absent", "requisite-missing"})
+"""Codes of problems of examples: they name sources and states that they do not show."""
+UNWATCHED = {
+    "cmd": "a command runs when its state says so; `watch_files` and `watch_cmd` are for more",
+    "environ": "the compiler gives the variables to commands",
+    "event": "an event is sent, and cannot drift",
+    "file.accumulated": "the compiler gives the texts to the state of the file",
+    "module": "functions are called when the state says so",
+    "systemd_unit": "its parts are watched",
+    "test": "nothing on the host belongs to it",
+}
+"""Families and kinds without a watch of their own -> the reason."""
+
+
+def problems(tmp_path: Path, text: str) -> tuple[Problem, ...]:
+    """Compile a state file, and return what is wrong."""
+    (tmp_path / "a.sls").write_text(text)
+    tmp_path.chmod(0o755)
+    trusted = frozenset({0, tmp_path.stat().st_uid})
+    try:
+        return Compiler().compile(CompilerInputs(tmp_path, trusted_uids=trusted)).warnings
+    except CompileError as error:
+        return error.problems
+
+
+def kind_of(name: str) -> type[Resource]:
+    """Return a kind that exists."""
+    cls = registry.find(name)
+    assert cls is not None
+    return cls
+
+
+@pytest.mark.parametrize("kind", sorted(KIND_MODULES))
+def test_the_example_of_a_kind_compiles(kind, tmp_path):
+    """Each is a state file of its own."""
+    examples = docs_of(kind_of(kind)).examples
+
+    assert examples
+    for text in examples:
+        wrong = [str(each) for each in problems(tmp_path, text) if each.code not in ELSEWHERE]
+        assert wrong == [], text
+
+
+@pytest.mark.parametrize("kind", sorted(KIND_MODULES))
+def test_a_misspelled_argument_gets_a_suggestion(kind, tmp_path):
+    """At its line; a kind that takes arguments of any name has no misspelled ones."""
+    shape = shape_of(kind_of(kind))
+    names = sorted(name for name in shape.fields - {"name"} if len(name) > 4)
+    if not names or not shape.closed:
+        return
+    slip = f"{names[0][:-1]}{names[0][-1] * 2}x"
+    found = [each for each in problems(tmp_path, f"/x:\n  {kind}:\n    - {slip}: x\n") if "no argument" in each.message]
+
+    assert [(each.code, each.location.line) for each in found] == [("unknown-argument", 3)]
+    assert found[0].hint.startswith(f"did you mean {names[0]!r}?")
+
+
+def test_every_kind_is_watched_or_says_why_not():
+    """A kind with the default watch, which reports nothing, is listed with its reason."""
+    silent = {kind for kind in KIND_MODULES if kind_of(kind).watch is Resource.watch}
+
+    assert {kind for kind in silent if not {kind, kind.partition(".")[0]} & UNWATCHED.keys()} == set()
+    assert {word for word in UNWATCHED if not any(word in (kind, kind.partition(".")[0]) for kind in silent)} == set()
