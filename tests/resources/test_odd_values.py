@@ -37,8 +37,9 @@ from odd_texts import ODD, PER_TEXT, demand_exact, replaced, texts
 CASES = Path(__file__).parents[1] / "cases"
 COMMANDS = re.compile(
     r"cmd\.\w+ (name|stateful|unless|onlyif)|file\.\w+ check_cmd|module\.\w+ .*|git\.config_set multivar"
+    r"|iptables\.\w+ .*"
 )
-"""Kinds and arguments that are commands, which a shell reads or which are split into words, and one list of words."""
+"""Kinds and arguments that are commands, which a shell reads or which are split into words, and lists of words."""
 UNSETTLED = ("file.replace repl", "file.replace pattern")
 """A replacement that the pattern matches again never settles."""
 PARAMETER = "/proc/sys/kernel/ostype"

@@ -27,7 +27,7 @@ ODD = {
     "signs of files": f"{CORE}=:,;#%@/..",
     "template": f"{CORE}{{{{ x }}}}{{% y %}}",
     "percent": f"{CORE}%s%(x)s%n",
-    "long": CORE + "x" * 70_000,
+    "long": CORE + "x" * 5_000,
 }
 """Name -> text."""
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "csh"})

@@ -9,7 +9,7 @@ from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.kinds.archive import record
 from holdfast.resources.kinds.archive.arguments import ExtractedArguments
 from holdfast.resources.kinds.archive.extraction import Extraction
-from holdfast.resources.kinds.file.base import ownership
+from holdfast.resources.kinds.file.base import os_errors, ownership
 from holdfast.resources.watches import either
 
 
@@ -54,8 +54,11 @@ class Extracted(ExtractedArguments, kind="archive.extracted"):
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Compare the directory with the archive and, with `apply`, extract what differs."""
-        if self.if_missing is not None and paths.exists(self.if_missing):
-            ctx.report.comment = f"{self.if_missing} exists"
-            return True
+        if self.if_missing is not None:
+            with os_errors("inspect", self.if_missing):
+                there = paths.exists(self.if_missing)
+            if there:
+                ctx.report.comment = f"{self.if_missing} exists"
+                return True
         owner = await ownership(ctx, self.user, self.group)
         return await Extraction(self, ctx, owner, apply=apply).run()

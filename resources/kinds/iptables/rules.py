@@ -50,17 +50,17 @@ class Rule(Saving):
         if not isinstance(given, dict):
             return given
         own = cls.model_fields.keys() | cls.refused.keys() | cls.ignored.keys()
+        inner = given.get("options", {})
+        if not isinstance(inner, dict):
+            raise ValueError("options is a mapping of options: write each as an argument of its own")  # noqa: TRY004
         options = {str(key): plain_numbers(value) for key, value in given.items() if key not in own}
+        options = {**inner, **options}
         try:
             demand_options(options)
             words(options)
         except ValueError as error:
             name, why = error.args if len(error.args) > 1 else ("chain", str(error))
             raise wrong(cls, name, why) from None
-        inner = given.get("options", {})
-        if not isinstance(inner, dict):
-            raise ValueError("options is a mapping of options: write each as an argument of its own")  # noqa: TRY004
-        options = {**inner, **options}
         return {key: value for key, value in given.items() if key in own} | {"options": options}
 
     @property

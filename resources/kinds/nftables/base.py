@@ -34,9 +34,9 @@ Name = Annotated[Text, shaped(r"[A-Za-z_][\w.-]*", "a name of nftables: letters,
 @accepts(str)
 def parse_family(value: object) -> object:
     """Return nft's name of a family. Raises `ValueError` for an unknown one."""
-    if value not in FAMILIES:
+    if not isinstance(value, str) or value not in FAMILIES:
         raise ValueError(f"{value!r} is not a family: write one of {', '.join(FAMILIES)}")
-    return FAMILIES[str(value)]
+    return FAMILIES[value]
 
 
 class Nft(Edgeable, Resource):

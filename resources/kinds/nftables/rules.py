@@ -44,7 +44,11 @@ class Rule(Saving):
         if not isinstance(given, dict):
             return given
         own = cls.model_fields.keys() | cls.refused.keys() | cls.ignored.keys()
+        inner = given.get("options", {})
+        if not isinstance(inner, dict):
+            raise ValueError("options is a mapping of options: write each as an argument of its own")  # noqa: TRY004
         options = {str(key): plain_numbers(value) for key, value in given.items() if key not in own}
+        options = {**inner, **options}
         try:
             demand_options(options)
             text_of(FAMILIES.get(str(given.get("family", "ip")), "ip"), options)
@@ -54,7 +58,6 @@ class Rule(Saving):
                 type=PydanticCustomError("value_error", "{why}", {"why": why}), loc=(name,), input=None
             )
             raise ValidationError.from_exception_data(cls.__name__, [found]) from None
-        options = {**given.get("options", {}), **options}
         return {key: value for key, value in given.items() if key in own} | {"options": options}
 
     @property

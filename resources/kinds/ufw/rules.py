@@ -45,6 +45,8 @@ def parse_quoted(value: object) -> object:
 Quoted = BeforeValidator(parse_quoted)
 Port = Annotated[Text, shaped(PORT, "a port, a range as 6000:6007, a list of these, or the name of a service", 256)]
 Address = Annotated[Text, shaped(f"{ADDRESS}|{HOST}", "an address, a network, or the name of a host", 256)]
+COMMENT = r"(?!-)[^\x00-\x1f\x7f']*"
+"""Matches a comment, which ufw gets as a word of its own."""
 
 
 class Lines:
@@ -79,7 +81,11 @@ class Rule(Backed, Ufw):
     """Address or network that packets go to."""
     to_port: Annotated[Port | None, Quoted] = field(None)
     """Port that packets go to: a number, a range, a list or the name of a service."""
-    comment: Annotated[Text | None, Quoted, shaped(r"[^\x00-\x1f\x7f']*", "one line without quotes", 256)] = field(None)
+    comment: Annotated[
+        Text | None,
+        Quoted,
+        shaped(COMMENT, "one line without quotes that begins with no dash", 256),
+    ] = field(None)
     """Comment of the rule."""
 
     @model_validator(mode="after")
