@@ -47,6 +47,10 @@ def demand_name(what: str, kind: str, name: str) -> None:
         raise ArgumentError(f"cannot {what}: invalid {kind} name {name!r}")
 
 
+PATHS = ("home", "shell")
+"""Fields that are paths."""
+
+
 def demand_fields(what: str, fields: Mapping[str, Any]) -> None:
     """Raise `ArgumentError` for a field that does not exist, or a value that the account file cannot hold.
 
@@ -57,9 +61,11 @@ def demand_fields(what: str, fields: Mapping[str, Any]) -> None:
         raise ArgumentError(f"cannot {what}: there is no field {', '.join(unknown)}; the fields are {known}")
     for field, value in fields.items():
         demand_type(what, field, value)
-        ends = ":\n," if field in GECOS[:-1] else ":\n"
+        ends = ":\n\0," if field in GECOS[:-1] else ":\n\0"
         if isinstance(value, str) and (found := [sign for sign in value if sign in ends]):
             raise ArgumentError(f"cannot {what}: the {field} cannot have {found[0]!r} in it")
+        if field in PATHS and value and not value.startswith("/"):
+            raise ArgumentError(f"cannot {what}: the {field} must be an absolute path, not {value!r}")
 
 
 def demand_type(what: str, field: str, value: Any) -> None:
