@@ -124,7 +124,7 @@ def test_an_extension_of_an_unknown_type(problems):
         "zfs.filesystem_present",
         "lvm.pv_present",
         "mysql_user.present",
-        "pip.installed",
+        "gem.installed",
     ],
 )
 def test_a_state_that_only_salt_has(problems, kind):
