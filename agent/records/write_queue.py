@@ -195,6 +195,8 @@ class WriteQueue:
                 return False
             if self._untrimmed >= MANY:
                 self._untrimmed = 0
+                with suppress(NorthboundError):  # the next write says why
+                    await self._records.driver.shrink()
                 await self._blocking(trim)
             self._records.tell_written()
             if not self._lost:

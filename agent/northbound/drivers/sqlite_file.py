@@ -42,6 +42,8 @@ T = TypeVar("T")
 
 OPENING = 2.0
 """Seconds for which a process waits for another one that opens the file."""
+OBSERVED = 4
+"""Pages of the cache of the connection that only looks for commits; SQLite reserves memory for twenty otherwise."""
 CHECKING = 0.5
 """Most seconds that the check for damage takes at the start of the agent."""
 
@@ -127,6 +129,12 @@ class RecordFile:
             self._revision = max(self._revision, sqlite_tables.newest(db))
             self._seen = self._probe()
         return result
+
+    def shrink(self) -> None:
+        """Free the memory in which SQLite keeps pages of the file."""
+        with self._explained("read"):
+            if self._db is not None:
+                self._db.execute("pragma shrink_memory")
 
     def moved(self) -> bool:
         """Return whether any process has committed since the last call. Takes a few microseconds."""
@@ -224,6 +232,8 @@ class RecordFile:
         db.execute("pragma busy_timeout = 0")  # the driver tries again, and reads meanwhile
         self._observer = self._connection("mode=ro")
         self._observer.execute("pragma busy_timeout = 0")
+        self._observer.execute(f"pragma cache_size = {OBSERVED}")
+        self._observer.execute("pragma shrink_memory")  # SQLite has reserved memory for a larger cache
         self._observer.execute("select revision from state").fetchone()
         (self._version,) = self._observer.execute("pragma data_version").fetchone()
         return db

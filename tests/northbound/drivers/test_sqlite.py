@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _sqlite3
 import asyncio
+import ctypes
 import os
 import shutil
 import socket
@@ -132,6 +134,34 @@ def failing(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
     ).stdout.strip()
     yield directory, Path("/sys/fs/ext4", Path(source).name, "trigger_fs_error")
     assert run("umount", "--lazy", directory)
+
+
+# -- memory ----------------------------------------------------------------------------------------------------
+
+
+def sqlite_memory() -> int:
+    """Return the number of bytes that SQLite has allocated in this process."""
+    used = ctypes.CDLL(_sqlite3.__file__).sqlite3_memory_used  # a symbol of the library that the module is linked to
+    used.restype = ctypes.c_int64
+    return int(used())
+
+
+async def test_memory_for_faster_access_can_be_freed(opened, path):
+    """Then the file is used as before. There is nothing to free before it is opened and after it is closed."""
+    driver = SqliteDriver(path)
+    await driver.shrink()
+    driver = await opened(path)
+    for number in range(50):
+        await put(driver, str(number), bytes(5000))
+    before = sqlite_memory()
+
+    await driver.shrink()
+
+    assert sqlite_memory() < before - 50_000
+    await put(driver, "later", b"x")
+    assert len(await keys(driver)) == 51
+    await driver.close()
+    await driver.shrink()
 
 
 # -- tables of which watches are not told ---------------------------------------------------------------------
