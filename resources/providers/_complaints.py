@@ -29,6 +29,7 @@ def complaint(done: Completed) -> str:
     """
     out, said = _lines(done.stdout), [line for line in _lines(done.stderr) if not line.startswith("debconf: delaying")]
     errors = [line.removeprefix("E:").strip() for line in said if line.startswith("E:")]
+    errors = [line for line in errors if not line.startswith("Couldn't find any package by")]  # no name is a pattern
     others = [line for line in said if not line.startswith(("E:", "W:"))][-3:]
     unmet = [line for line in out if UNMET.search(line)]
     lines = [*last_step(out, errors), *unmet, *others, *errors]

@@ -153,9 +153,10 @@ def test_a_package_file_is_installed(host: Host, driver: Driver):
 
 
 def test_failures_have_the_messages_of_apt(driver: Driver):
-    """A mistyped name gets the right one; unmet dependencies and failing scripts are quoted."""
+    """A mistyped name gets the right one, and is no pattern; unmet dependencies and failing scripts are quoted."""
     for name, why in {
         "tinny": r"cannot install tinny: Unable to locate package tinny; did you mean tiny\?",
+        "tin.": r"cannot install tin\.: Unable to locate package tin\.; did you mean tiny\?",
         "tiny-broken": r"cannot install tiny-broken: tiny-broken : Depends: no-such-package but it is not installable",
         "tiny-refuses": r"cannot install tiny-refuses: .*no room at the inn",
     }.items():
