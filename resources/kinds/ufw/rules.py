@@ -44,9 +44,10 @@ def parse_quoted(value: object) -> object:
 
 Quoted = BeforeValidator(parse_quoted)
 Port = Annotated[Text, shaped(PORT, "a port, a range as 6000:6007, a list of these, or the name of a service", 256)]
+Profile = Annotated[Text, shaped(r"(?!-)[^\x00-\x1f\x7f\"']+", "the name of a profile", 256)]
+Interface = Annotated[Text, shaped(r"(?!-)[^\s/\x00-\x1f\x7f]{1,15}", "an interface", 15)]
+Comment = Annotated[Text, shaped(r"(?!-)[^\x00-\x1f\x7f']*", "one line without quotes that begins with no dash", 256)]
 Address = Annotated[Text, shaped(f"{ADDRESS}|{HOST}", "an address, a network, or the name of a host", 256)]
-COMMENT = r"(?!-)[^\x00-\x1f\x7f']*"
-"""Matches a comment, which ufw gets as a word of its own."""
 
 
 class Lines:
@@ -65,11 +66,9 @@ class Rule(Backed, Ufw):
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("add",)
     method: ClassVar[tuple[str, ...]] = ()
 
-    app: Annotated[Text | None, Quoted, shaped(r"(?!-)[^\x00-\x1f\x7f\"']+", "the name of a profile", 256)] = field(
-        None
-    )
+    app: Annotated[Profile | None, Quoted] = field(None)
     """Name of an application profile, as in `/etc/ufw/applications.d`."""
-    interface: Annotated[Text | None, shaped(r"(?!-)[^\s/\x00-\x1f\x7f]{1,15}", "an interface", 15)] = field(None)
+    interface: Interface | None = field(None)
     """Interface at which packets come in."""
     protocol: Literal["tcp", "udp", "any", "ah", "esp", "gre", "igmp", "ipv6"] | None = field(None)
     """Protocol."""
@@ -81,11 +80,7 @@ class Rule(Backed, Ufw):
     """Address or network that packets go to."""
     to_port: Annotated[Port | None, Quoted] = field(None)
     """Port that packets go to: a number, a range, a list or the name of a service."""
-    comment: Annotated[
-        Text | None,
-        Quoted,
-        shaped(COMMENT, "one line without quotes that begins with no dash", 256),
-    ] = field(None)
+    comment: Annotated[Comment | None, Quoted] = field(None)
     """Comment of the rule."""
 
     @model_validator(mode="after")
