@@ -65,7 +65,20 @@ def edges(*states: tuple[Any, ...], shipped: dict[str, list[str]] | None = None)
 
 
 FILE = ("file.managed", "/srv/app/conf/a.ini")
+LINE = "deb https://deb.example.org stable main"
+ANSWER = {"data": {"mail/host": {"type": "string", "value": "x"}}}
 RULES = {
+    "a package waits for the repositories": (("pkgrepo.managed", LINE), ("pkg.installed", "lamp")),
+    "a newest package waits until a repository is gone": (("pkgrepo.absent", LINE), ("pkg.latest", "lamp")),
+    "a package waits for the answers to its questions": (("debconf.set", "mail", ANSWER), ("pkg.installed", "mail")),
+    "a repository waits for the file of its key": (
+        ("file.managed", "/etc/apt/keyrings/x.gpg"),
+        ("pkgrepo.managed", "deb [signed-by=/etc/apt/keyrings/x.gpg] https://deb.example.org stable main"),
+    ),
+    "a choice waits for the alternative": (
+        ("alternatives.install", "lamp", {"link": "/usr/bin/lamp", "path": "/opt/lamp", "priority": 1}),
+        ("alternatives.set", "lamp", {"path": "/opt/lamp"}),
+    ),
     "a file waits for the directory it lies in": (("file.directory", "/srv/app/conf"), FILE),
     "a file waits for the nearest directory above it": (("file.directory", "/srv/app"), FILE),
     "a directory waits for the one above it": (("file.directory", "/srv"), ("file.directory", "/srv/app/x")),
@@ -174,6 +187,14 @@ def test_each_rule_gives_one_edge(states: tuple[Any, ...]) -> None:
 def test_no_edges(states: tuple[Any, ...]) -> None:
     """Without dependencies, no call waits."""
     assert edges(*states) == {}
+
+
+def test_a_package_waits_for_all_earlier_repositories() -> None:
+    """Not for a later one: the order of the states decides."""
+    lines = [LINE, LINE.replace("stable", "testing"), LINE.replace("stable", "old")]
+    states = [("pkgrepo.managed", line) for line in lines]
+    found = edges(*states[:2], ("pkg.installed", "lamp"), states[2])
+    assert found["pkg.installed[lamp]"] == [f"pkgrepo.managed[{line}]" for line in lines[:2]]
 
 
 def test_a_service_waits_for_all_files_of_its_unit() -> None:
@@ -289,7 +310,8 @@ def test_the_packages_and_paths_to_look_up_in_the_package_database() -> None:
 
 def test_every_dependency_has_a_type_that_some_kind_offers() -> None:
     """No kind depends on something that no kind can offer."""
-    known = {"path", "user", "group", "pkg", "unit-file", "unit-part", "locale", "module", "debconf", "repositories"}
+    known = {"path", "user", "group", "pkg", "unit-file", "unit-part", "locale", "module"}
+    known |= {"alternative", "debconf", "repositories"}
     dependencies: list[Dependency] = [
         dependency
         for states in RULES.values()
