@@ -115,6 +115,8 @@ def test_rules_of_ufw_contradict_each_other():
     assert allow.contradicts(allowed) is None
     assert allow.contradicts(deny) is not None
     assert declare("ufw.allow", to_port="22", comment="x").contradicts(allow) == "comment differs"
+    for word in ("app", "interface", "from_addr", "comment"):
+        assert declare("ufw.allow", **{"to_port": "22", word: None}).match == allow.match
     assert declare("ufw.allow", to_port="*", app='"Web"').match == ["from", "any", "to", "any", "app", "Web"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -43,8 +42,9 @@ class Ufw(Edgeable, Resource):
             raise Permanent(f"cannot read {path}: there is no such file; ufw must be installed first") from None
         except OSError as error:
             raise refused_call(f"cannot read {path}: {(error.strerror or '').lower()}", error) from None
-        found = re.findall(rf"(?m)^\s*{name}\s*=\s*\"?([^\"\n]*?)\"?\s*$", text)
-        return str(found[-1]) if found else ""
+        found = [line.partition("=") for line in text.splitlines()]
+        values = [value.strip().strip('"') for key, equals, value in found if equals and key.strip() == name]
+        return values[-1] if values else ""
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the files of ufw."""
