@@ -370,12 +370,12 @@ def _at(value: Any, path: Iterable[Any]) -> Any:
 
 def _without_effect(kind: str, key: str, chunk: Chunk, shape: Shape) -> Problem | None:
     """Return the warning for an argument that is not one of the kind but is accepted; None for any other argument."""
-    why = shape.ignored.get(key)
-    if why is not None:
+    if (why := shape.ignored.get(key)) is not None:
         message = f"{kind} accepts {key!r} without effect: {why}"
         problem = spot_of(chunk, (key,)).problem("argument-ignored", message, "remove it")
         return problem._replace(text="")  # it may be a password
-    if chunk.spot.document.lenient and shape.closed and (unknown := _unknown_argument(key, chunk, shape)).waived:
+    waives = chunk.spot.document.lenient and shape.closed and not chunk.low.get(shape.cls.variables_with)
+    if waives and (unknown := _unknown_argument(key, chunk, shape)).waived:
         return unknown
     return None
 

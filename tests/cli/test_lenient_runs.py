@@ -70,3 +70,18 @@ def test_the_agent_applies_a_source_as_soon_as_it_exists(tree):
 
         assert (tree.host / "motd").read_text() == "here"
         assert "HOST/asked" not in agent.log[since:]
+
+
+def test_unknown_arguments_are_variables_of_a_template(tmp_path):
+    """As in strict states and in Salt: formulas write the variables of `context` beside it by mistake."""
+    tree = Tree(tmp_path)
+    tree.settings("lenient: ['*']\n")
+    tree.sls(
+        "site",
+        "HOST/motd:\n  file.managed:\n    - contents: '{% raw %}{{ shop.user }}{% endraw %}'\n"
+        "    - template: jinja\n    - context:\n      shop: {user: me}\n",
+    )
+    done = tree("apply", check=0)
+
+    assert (tree.host / "motd").read_text() == "me\n"
+    assert done.stderr == ""
