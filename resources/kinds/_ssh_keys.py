@@ -137,7 +137,9 @@ def key_type(value: str) -> str:
 @accepts(str, list[str], None)
 def joined(value: object) -> object:
     """Return options as one text, separated by commas."""
-    return ",".join(map(str, items)) if isinstance(items := parse_list(value), (list, tuple)) else items
+    items = parse_list(value)
+    several = isinstance(items, (list, tuple)) and all(isinstance(item, str) for item in items)
+    return ",".join(items) if several else value  # type: ignore[arg-type] # all are texts
 
 
 @accepts(pattern=r"[^\0-\x1f]*")
@@ -165,7 +167,7 @@ KeyOptions = Annotated[str, BeforeValidator(joined), AfterValidator(known_option
 @accepts(pattern=r"([^%\0-\x1f]|%[hu%])+")
 def known_paths(value: str) -> str:
     """Check paths of authorized_keys files, separated by blanks. Raises `ValueError`."""
-    if not value.split():
+    if not value.split() or re.search(r"[\0-\x1f\x7f]", value):
         raise ValueError("it must be the path of a file")
     return " ".join(known_path(path) for path in value.split())
 

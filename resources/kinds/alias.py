@@ -58,6 +58,8 @@ def parsed_targets(value: object) -> object:
     items = parse_list(value)
     if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) for item in items):
         return items
+    if not all(item.strip() for item in items):
+        raise ValueError("a target is empty")
     whole = isinstance(value, (list, tuple))
     return [
         target

@@ -31,7 +31,7 @@ HOST = r"(?!-)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?"
 PORT = r"[0-9]+(:[0-9]+)?(,[0-9]+(:[0-9]+)?)*|[A-Za-z0-9][A-Za-z0-9_-]*"
 
 
-@accepts(str, int, None)
+@accepts(str, None, numbers=True)
 def parse_quoted(value: object) -> object:
     """Return text without the quotes around it, which the formula writes for a shell; None for `*`."""
     if isinstance(value, bool) or not isinstance(value, (str, int)):
