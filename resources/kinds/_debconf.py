@@ -10,7 +10,6 @@ TYPES = ("select", "boolean", "string", "multiselect", "note", "password", "text
 """Types of questions that debconf-set-selections accepts."""
 PASSWORD = "password"  # noqa: S105 - a type of question
 LINE = re.compile(r"[ \t]*([!-~]+)[ \t]+([!-~]+)[ \t]+([!-~]+)(?:[ \t](.*))?", re.DOTALL)
-LINE = re.compile(r"[ \t]*([!-~]+)[ \t]+([!-~]+)[ \t]+([!-~]+)(?:[ \t](.*))?", re.DOTALL)
 FIELD = re.compile(r"(Name|Value|Owners):[ \t]*(.*)")
 
 

@@ -293,6 +293,10 @@ HOSTILE = {
     "long name": ([Entry("app/" + "x" * 256)], "a path that is too long"),
     "deep": ([Entry("/".join("x" * 101))], "a path that is too long"),
     "link out": ([link("app/l", "../../etc")], r"a link that leads out of the directory: app/l -> \.\./\.\./etc"),
+    "link out through a link": (
+        [directory("app"), link("app/up", ".."), link("app/l", "up/../../etc")],
+        r"a link that leads out of the directory: app/l -> up/\.\./\.\./etc",
+    ),
     "link to root": ([link("app/l", "/etc")], "a link that leads out of the directory: app/l -> /etc"),
     "through a link": ([link("app/l", "sub"), directory("app/sub"), Entry("app/l/x")], "it has app/l/x below app/l"),
     "link over a directory": ([Entry("app/d/x"), link("app/d", "x")], "it has app/d twice"),

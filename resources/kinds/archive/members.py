@@ -85,17 +85,17 @@ class Rules:
         return any(fnmatch.fnmatchcase(name, glob) for glob in self.exclude for name in names)
 
     def demand_inside(self, path: str, target: str) -> None:
-        """Raise `Refused` for a symbolic link that leads out of the directory, unless the archive is trusted."""
+        """Raise `Refused` for a symbolic link that leads out of the directory, unless the archive is trusted.
+
+        `..` may only be at the beginning of its target: after the name of another link, it leads elsewhere.
+        """
         if "\0" in target or not target or len(target) > LONGEST:
             raise Refused(f"it has a link without a proper target: {shown(path)}")
         if self.trusted:
             return
-        depth = path.count("/")
-        for part in target.split("/"):
-            depth += -1 if part == ".." else 0 if part in {"", "."} else 1
-            if depth < 0:
-                break
-        if target.startswith("/") or depth < 0:
+        parts = [part for part in target.split("/") if part not in {"", "."}]
+        up = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
+        if target.startswith("/") or up > path.count("/") or ".." in parts[up:]:
             raise Refused(
                 f"it has a link that leads out of the directory: {shown(path)} -> {shown(target)}; "
                 "if you trust the archive, set trusted: true"
