@@ -35,13 +35,13 @@ class PublicKey(NamedTuple):
 
     fingerprint: str
     """Capital hexadecimal digits."""
-    subkeys: tuple[str, ...]
-    """Fingerprints of the subkeys."""
 
     def is_named(self, keyid: str) -> bool:
-        """Return whether the end of the fingerprint, or of that of a subkey, is `keyid` (see `NAMED`)."""
-        end = keyid.upper().removeprefix("0X")
-        return any(each.endswith(end) for each in (self.fingerprint, *self.subkeys))
+        """Return whether the end of the fingerprint is `keyid` (see `NAMED`).
+
+        A subkey does not count: as signatures are not verified, everybody can add the subkey of another key.
+        """
+        return self.fingerprint.endswith(keyid.upper().removeprefix("0X"))
 
 
 def binary(data: bytes) -> bytes:
@@ -92,21 +92,21 @@ def _crc24(data: bytes) -> bytes:
 
 def public_keys(data: bytes) -> list[PublicKey]:
     """Return the keys in packets. Raises `NoKey` if there are none, or if there is anything else."""
-    found: list[tuple[str, list[str]]] = []
+    found: list[PublicKey] = []
     for tag, body in _packets(data):
         if tag in SECRET:
             raise NoKey("it contains a secret key, which must not be given away")
         if tag not in KNOWN and tag < FIRST_PRIVATE:
             raise NoKey("it is not an OpenPGP key")
         if tag == KEY:
-            found.append((_fingerprint(body), []))
+            found.append(PublicKey(_fingerprint(body)))
         elif not found:
             raise NoKey("it is not an OpenPGP key: it does not begin with a public key")
         elif tag == SUBKEY:
-            found[-1][1].append(_fingerprint(body))
+            _fingerprint(body)  # which refuses a version that no program accepts
     if not found:
         raise NoKey("it is empty")
-    return [PublicKey(fingerprint, tuple(subkeys)) for fingerprint, subkeys in found]
+    return found
 
 
 FIRST_PRIVATE = 40

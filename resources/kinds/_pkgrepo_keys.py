@@ -60,7 +60,10 @@ class Keyed(FromSources, BaseModel):
     key_hash: Text | None = None
     """Hash of the file behind `key_url`, as the argument `source_hash` of `file.managed`."""
     keyid: KeyIds = ()
-    """Id or fingerprint of the key, or several: a key from `key_url` must have it, others come from `keyserver`."""
+    """Id or fingerprint of the key, or several: a file of `key_url` must have these keys and no others.
+
+    Without `key_url` and `key_text`, they are fetched from `keyserver`. The id of a subkey does not count.
+    """
     keyserver: Annotated[Line, shaped(r"((https?|hkps?)://)?[A-Za-z0-9][\w.:-]*/?", "the name of a server")] | None = (
         None
     )
@@ -173,15 +176,21 @@ def _lookup(server: str) -> str:
 
 
 def _checked(where: str, data: bytes, ids: Iterable[str]) -> str:
-    """Return a key in ASCII armor. Raises `Permanent` if data are no public key, or none with these ids."""
+    """Return keys in ASCII armor. Raises `Permanent` for what is no public key; with ids, for each other key, too."""
     try:
         found = binary(_without_page(data))
         keys = public_keys(found)
     except NoKey as error:
         raise Permanent(f"cannot use the key {where}: {error}") from None
-    for keyid in ids:
+    names = [*ids]
+    for keyid in names:
         if not any(key.is_named(keyid) for key in keys):
             raise Permanent(f"cannot use the key {where}: it is {keys[0].fingerprint}, not {keyid}")
+    others = [key.fingerprint for key in keys if names and not any(map(key.is_named, names))]
+    if others:
+        raise Permanent(
+            f"cannot use the key {where}: it also has the key {others[0]}; if you trust it, add it to keyid"
+        )
     return armored(found)
 
 

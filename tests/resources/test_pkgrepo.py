@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from holdfast.resources import registry
 from holdfast.resources.apt_lines import fields_of_line, line_of
 from holdfast.resources.errors import HoldfastError
-from holdfast.resources.openpgp import binary
+from holdfast.resources.openpgp import armored, binary
 from holdfast.resources.testing import FakeContext
 from public_key import FINGERPRINT, KEY
 from repositories import Apt, Rpm
@@ -23,6 +23,8 @@ from repositories import Apt, Rpm
 LINE = "deb https://x.example.org/apt stable main"
 LIST = "/etc/apt/sources.list.d/x.example.org-apt.list"
 PATH = "/etc/apt/keyrings/x.example.org-apt.asc"
+KEY_PACKET, SUBKEY_PACKET = 0x98, 0xB8
+"""First bytes of a primary key and of a subkey, with a length of one byte."""
 
 
 @pytest.fixture
@@ -212,6 +214,19 @@ async def test_a_key_server_must_send_the_right_key(apt, run):
         await run(
             apt, "pkgrepo.managed", LINE, keyid="0000000000000001", keyserver="keys.example.org", sources={url: KEY}
         )
+
+
+@pytest.mark.parametrize(("tag", "told"), [(KEY_PACKET, "it also has the key"), (SUBKEY_PACKET, f"not {FINGERPRINT}")])
+async def test_a_key_that_comes_with_the_right_one_is_refused(apt, run, tag, told):
+    """A network attacker can add a key of his own, and can make the right key a subkey of it."""
+    right, own = binary(KEY.encode()), b"\x98\x06\x04own.."
+    data = own + bytes([tag]) + right[1:] if tag == SUBKEY_PACKET else right + own
+    assert right[0] == KEY_PACKET
+    url = "http://x.example.org/key"
+    given = {"key_url": url, "keyid": FINGERPRINT, "allow_insecure_key": False}
+    with pytest.raises(HoldfastError, match=told):
+        await run(apt, "pkgrepo.managed", LINE, sources={url: armored(data)}, **given)
+    assert apt.read(PATH) is None
 
 
 async def test_a_ppa(apt, run):
