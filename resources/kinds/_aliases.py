@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from holdfast.resources.kinds._lines import split as text_lines
+
 _NAME = re.compile(r'(?:"((?:[^"\\]|\\.)*)"|([^\s:#"][^\s:"]*))[ \t]*:')
 _TARGET = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^,])+')
 _PLAIN = re.compile(r"[\w.+=@-]+")
@@ -38,15 +40,10 @@ def target(text: str) -> str:
     return f'"{escaped}"'
 
 
-def raw_lines(text: str) -> list[str]:
-    """Return the lines, with their ends."""
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
-
-
 def aliases(text: str) -> Iterator[Alias]:
     """Yield the entries. A line that begins with a blank continues the entry before it, also after comments."""
     entry: Alias | None = None
-    for number, line in enumerate(raw_lines(text)):
+    for number, line in enumerate(text_lines(text)):
         bare = line.strip()
         if not bare or bare.startswith("#"):
             continue
@@ -68,7 +65,7 @@ def aliases(text: str) -> Iterator[Alias]:
 
 def edited(text: str, name: str, targets: Sequence[str]) -> str:
     """Return the text with one entry of a name, in its first place or at the end; with none for no targets."""
-    lines = raw_lines(text)
+    lines = text_lines(text)
     new = [f"{name if _PLAIN.fullmatch(name) else _quoted(name)}: {', '.join(targets)}\n"] if targets else []
     mine = [entry for entry in aliases(text) if entry.name == name.lower()]
     gone = {number for entry in mine for number in entry.lines}

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from holdfast.resources.kinds._lines import split
+
 _LINE = re.compile(
     r"(?P<ip>[ \t]*(?P<address>[^\s#]+))(?P<names>(?:[ \t]+[^\s#]+)*)"
     r"(?P<blank>[ \t]*)(?P<comment>#[^\n\r]*)?(?P<end>\r?\n?)"
@@ -50,7 +52,7 @@ def parsed(line: str) -> HostLine | None:
 
 def lines(text: str) -> Iterator[tuple[str, HostLine | None]]:
     """Yield the lines of a file, with their ends, and what each says."""
-    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+    for line in split(text):
         yield line, parsed(line)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.resources.kinds.file.edit import bare, end_of, ended, split
+from holdfast.resources.kinds._lines import bare, end_of, ended, split
 
 COMMENTS = "#;"
 """Characters with which a comment begins."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from holdfast.resources.kinds._lines import split
 from holdfast.resources.kinds._ssh_keys import TYPE
 
 HASHED = re.compile(r"\|1\|([A-Za-z0-9+/=]+)\|([A-Za-z0-9+/=]+)")
@@ -71,7 +72,7 @@ def without(text: str, name: str, kept: str | None = None, enc: str | None = Non
     With `enc`, only keys of this type are removed. Other names of a line stay with its key.
     """
     new, seen = [], False
-    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+    for line in split(text):
         found = _LINE.fullmatch(line)
         hosts = found["hosts"].split(",") if found else []
         others = [written for written in hosts if not is_name(written, name)]

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from holdfast.resources.kinds._lines import split
+
 SCRIPTS = frozenset({"prerotate", "postrotate", "firstaction", "lastaction", "preremove"})
 """Directives that a script follows, up to `endscript`."""
 WORD = re.compile(r"[ \t]*([A-Za-z]+)(?:[ \t]*=[ \t]*|[ \t]+|$)(.*)", re.DOTALL)
@@ -54,7 +56,7 @@ class Configuration(NamedTuple):
 
 def parse(text: str) -> Configuration:
     """Parse a file. Raises `ValueError` for a block that is not closed, or that shares its lines with others."""
-    lines = tuple(text.splitlines(keepends=True))
+    lines = tuple(split(text))
     defaults: list[Directive] = []
     blocks: list[Block] = []
     header: list[int] = []

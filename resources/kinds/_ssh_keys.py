@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator
 from holdfast.resources.accepts import accepts
 from holdfast.resources.errors import Final
 from holdfast.resources.fields import Text, parse_list
+from holdfast.resources.kinds._lines import split
 
 TYPE = r"(?:sk-)?(?:ssh|ecdsa|rsa)-[\w.@+-]+"
 """Matches the name of a type of keys. No option of a key begins like this."""
@@ -116,7 +117,7 @@ def declared(text: str, enc: str, options: str, comment: str) -> AuthorizedKey:
 
 def lines(text: str) -> Iterator[tuple[str, AuthorizedKey | None]]:
     """Yield the lines of a file, with their ends, and the key of each."""
-    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+    for line in split(text):
         yield line, parsed(line)
 
 

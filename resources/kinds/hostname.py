@@ -14,7 +14,7 @@ from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import refused_call
 from holdfast.resources.fields import AbsPath, Text, shaped
 from holdfast.resources.kinds._config_file import ConfigEntry
-from holdfast.resources.kinds.file.edit import end_of, ended, split
+from holdfast.resources.kinds._lines import end_of, ended, split
 from holdfast.resources.traits import Declaration, Reversible
 from holdfast.resources.watches import either
 

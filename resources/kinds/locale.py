@@ -15,8 +15,8 @@ from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, shaped
 from holdfast.resources.kinds._config_file import ConfigEntry
+from holdfast.resources.kinds._lines import bare, end_of, ended, split
 from holdfast.resources.kinds.file.base import os_errors
-from holdfast.resources.kinds.file.edit import bare, end_of, ended, split
 from holdfast.resources.traits import Declaration, Reversible
 
 LISTED = "/etc/locale.gen"

@@ -105,6 +105,12 @@ def test_all_other_lines_stay(lines, name, value):
     assert all(line in left for line in text.splitlines() if "rotate" not in line)
 
 
+@pytest.mark.parametrize("mark", ["\f", "\r", "\x85", "\u2028"])
+def test_only_line_feeds_end_a_line(mark):
+    """Other characters that Python takes for line ends are part of a comment, and stay as they are."""
+    assert changed(f"# a{mark}rotate 7\nrotate 4\n", None, "rotate", "5") == f"# a{mark}rotate 7\nrotate 5\n"
+
+
 async def run(tmp_path: Path, apply: bool = True, stderr: str = "", **declared: Any) -> FakeContext:
     """Run a state; `stderr` is what logrotate says about the new file, `PATH` in it its path."""
     cls = registry.find("logrotate.set")

@@ -10,8 +10,9 @@ from pydantic import BeforeValidator, model_validator
 from holdfast.resources.accepts import accepts
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.fields import field, parse_list
+from holdfast.resources.kinds._lines import ended
 from holdfast.resources.kinds.file.content import finished, parse_contents
-from holdfast.resources.kinds.file.edit import Edit, ended
+from holdfast.resources.kinds.file.edit import Edit
 from holdfast.resources.kinds.file.sources import Sourced
 
 

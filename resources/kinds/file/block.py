@@ -13,8 +13,9 @@ from holdfast.resources.accumulators import Collecting
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import field
+from holdfast.resources.kinds._lines import bare, end_of, ended, split
 from holdfast.resources.kinds.file.content import finished, parse_contents
-from holdfast.resources.kinds.file.edit import Edit, Regex, bare, end_of, ended, one_line, split
+from holdfast.resources.kinds.file.edit import Edit, Regex, one_line
 from holdfast.resources.kinds.file.sources import Sourced
 
 Marker = Annotated[str, AfterValidator(one_line)]

@@ -11,7 +11,8 @@ from pydantic import BeforeValidator, field_validator, model_validator
 
 from holdfast.resources.accepts import VALUE, accepts
 from holdfast.resources.fields import field, parse_text
-from holdfast.resources.kinds.file.edit import Edit, bare, end_of, ended, split
+from holdfast.resources.kinds._lines import bare, end_of, ended, split
+from holdfast.resources.kinds.file.edit import Edit
 
 
 @accepts(VALUE, bool, numbers=True)

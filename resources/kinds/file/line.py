@@ -12,8 +12,9 @@ from holdfast.resources.accepts import accepts
 from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, Owner, Text
+from holdfast.resources.kinds._lines import bare, end_of, ended, split
 from holdfast.resources.kinds.file.base import Ownership, octal, ownership
-from holdfast.resources.kinds.file.edit import Edit, bare, end_of, ended, one_line, split
+from holdfast.resources.kinds.file.edit import Edit, one_line
 
 NEEDED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "delete": (("match", "content"), "match, or content"),

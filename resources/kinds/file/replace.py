@@ -13,9 +13,10 @@ from pydantic import BeforeValidator, field_validator, model_validator
 from holdfast.resources.accepts import ITEM, VALUE, accepts
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, field, parse_list
+from holdfast.resources.kinds._lines import bare, ended, split
 from holdfast.resources.kinds.file.append import has_lines
 from holdfast.resources.kinds.file.content import finished
-from holdfast.resources.kinds.file.edit import Edit, Regex, bare, ended, split
+from holdfast.resources.kinds.file.edit import Edit, Regex
 
 FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.ASCII
 """Flags that a pattern may have; UNICODE always applies."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from holdfast.resources.kinds.file.edit import bare, end_of, ended, split
+from holdfast.resources.kinds._lines import bare, end_of, ended, split
 
 FIELDS = 6
 """Number of fields of a line; the last three may be missing."""
