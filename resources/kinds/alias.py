@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Annotated, Any, ClassVar
 
@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator
 from holdfast.resources import paths
 from holdfast.resources.accepts import ITEM, VALUE, accepts
 from holdfast.resources.context import Context, Watch
-from holdfast.resources.contract import Uid
+from holdfast.resources.contract import Concern, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency
 from holdfast.resources.effects import Effect, EffectVerb
@@ -81,6 +81,7 @@ def known_target(value: str) -> str:
 class InAliases(Reversible, ConfigEntry):
     """Base of the kinds of this family."""
 
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("add", "change", "remove", "refresh")
     name: Annotated[Text, shaped(r'[^\0-\x20\x7f":#][^\0-\x1f\x7f":]*', "the local part of an address", 255)]
     """The local user or address, in any case of letters."""

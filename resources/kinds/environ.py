@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, model_validator
 from holdfast.resources.accepts import accepts
 from holdfast.resources.accumulators import SettingVariables
 from holdfast.resources.context import Context, announced
-from holdfast.resources.contract import Resource
+from holdfast.resources.contract import Concern, Resource
 from holdfast.resources.effects import EffectVerb
 from holdfast.resources.fields import Given, field
 from holdfast.resources.kinds._commands import EnvironmentValue, variable
@@ -42,6 +42,7 @@ class SetEnv(SettingVariables, Resource, kind="environ.setenv"):
     the state cannot have a guard.
     """
 
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     exclusive: ClassVar[bool] = False
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ()
     ignored: ClassVar[Mapping[str, str]] = {

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator
 
 from holdfast.resources.context import Context
-from holdfast.resources.contract import Resource
+from holdfast.resources.contract import Concern, Resource
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.fields import Line, plain_numbers
 from holdfast.resources.traits import Refreshable
@@ -17,6 +17,7 @@ from holdfast.resources.traits import Refreshable
 class EventKind(Refreshable, Resource):
     """Base of the kinds of events; the name is the tag of the event."""
 
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     exclusive: ClassVar[bool] = False
     public_results: ClassVar[bool] = True
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("send",)

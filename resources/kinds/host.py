@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator
 
 from holdfast.resources.accepts import ITEM, VALUE, accepts
 from holdfast.resources.context import Context
-from holdfast.resources.contract import Resource, Uid
+from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.fields import AbsPath, Text, parse_list, shaped
@@ -43,6 +44,7 @@ HostName = Annotated[Text, shaped(r"[\w]([\w.-]*[\w.])?", "the name of a host: l
 class InHosts(Reversible, ConfigEntry):
     """Base of the kinds of this family."""
 
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("add", "change", "remove")
 
     config: AbsPath = "/etc/hosts"

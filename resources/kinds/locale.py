@@ -70,6 +70,7 @@ class Present(ConfigEntry, kind="locale.present"):
       locale.present
     """
 
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "add")
 
     name: Annotated[

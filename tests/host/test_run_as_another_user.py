@@ -8,7 +8,6 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,7 +104,7 @@ async def test_a_command_that_cannot_be_started_reports_the_reason(command, told
     """The error is the same as for a command of root, and no descriptor is left."""
     before = sorted(Path("/proc/self/fd").iterdir())
     with pytest.raises(Permanent) as caught:
-        await run(replace(command, user=USER), Blocking())
+        await run(command._replace(user=USER), Blocking())
 
     assert str(caught.value) == told
     assert sorted(Path("/proc/self/fd").iterdir()) == before

@@ -27,14 +27,15 @@ TELLING = {
     "prepend": [{"text": "x"}],
     "recurse": [{"source": "salt://tree"}, {"source": "salt://tree", "dir_mode": "0700", "file_mode": "0600"}],
     "replace": [],
+    "serialize": [{"dataset": {"a": 1}}, {"dataset": {"a": 1}, "mode": "0600"}],
     "symlink": [{"target": "/nowhere"}, {"target": "/nowhere", "force": True}],
     "touch": [{}],
     "uncomment": [],
 }
 """Functions of `file` that create something at their path -> arguments with which they do; others never do."""
-SILENT = {"absent", "exists", "missing", "pruned", "rename"}
+SILENT = {"absent", "accumulated", "exists", "missing", "pruned", "rename"}
 """Those that make nothing."""
-OWNED = {"copy", "directory", "managed", "recurse", "symlink"}
+OWNED = {"copy", "directory", "managed", "recurse", "serialize", "symlink"}
 """Those whose owner may be declared."""
 
 

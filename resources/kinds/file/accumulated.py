@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator
@@ -9,7 +10,7 @@ from pydantic import BeforeValidator
 from holdfast.resources.accepts import ITEM, VALUE, accepts
 from holdfast.resources.accumulators import Contributing, Contribution
 from holdfast.resources.context import Context, announced
-from holdfast.resources.contract import Resource
+from holdfast.resources.contract import Concern, Resource
 from holdfast.resources.effects import EffectVerb
 from holdfast.resources.fields import AbsPath, field, plain_numbers
 
@@ -46,6 +47,7 @@ class Accumulated(Contributing, Resource, kind="file.accumulated"):
     and a changed text is a change of the file's own state.
     """
 
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "content"}
     exclusive: ClassVar[bool] = False
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ()
 

@@ -65,7 +65,7 @@ def demand_options(options: Options) -> None:
     """Raise `ValueError` for an unknown option, with its name as the first argument, and for a value that cannot be."""
     for name, value in options.items():
         if name not in KNOWN:
-            near = nearest(name, KNOWN)
+            near = nearest(str(name), KNOWN)
             raise ValueError(name, f"iptables has no such option{f': did you mean {near}?' if near else ''}")
         for item in value if isinstance(value, (list, tuple)) and name in LISTS else (value,):
             if item is not None and not isinstance(item, (str, int, float)):

@@ -31,7 +31,7 @@ def demand_options(options: Mapping[str, Any]) -> None:
     """Raise `ValueError` for an unknown option, with its name as the first argument, and for a value that cannot be."""
     for name, value in options.items():
         if name not in KNOWN:
-            near = nearest(name, KNOWN)
+            near = nearest(str(name), KNOWN)
             raise ValueError(name, f"there is no such option of a rule{f': did you mean {near}?' if near else ''}")
         for item in value if isinstance(value, (list, tuple)) else (value,):
             if not isinstance(item, (str, int, float, type(None))) or not VALUE.fullmatch(
