@@ -15,6 +15,7 @@ from pydantic import Field
 
 from holdfast.resources import paths
 from holdfast.resources.accepts import ITEM, VALUE, accepts
+from holdfast.resources.downloads import shown_url
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import parse_list, parse_text
 from holdfast.resources.spelling import nearest
@@ -163,7 +164,7 @@ def text_of(script: bytes, url: str) -> str:
     try:
         return script.decode()
     except UnicodeDecodeError as error:
-        raise Permanent(f"cannot render {url}: it is not UTF-8 text (byte {error.start})") from None
+        raise Permanent(f"cannot render {shown_url(url)}: it is not UTF-8 text (byte {error.start})") from None
 
 
 def interpreter(script: bytes, shell: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, model_validator
 
 from holdfast.resources.accepts import VALUE, accepts
 from holdfast.resources.context import Context
-from holdfast.resources.downloads import Digest, DownloadBounds
+from holdfast.resources.downloads import Digest, DownloadBounds, shown_url
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Line, Text, parse_list, shaped
 from holdfast.resources.kinds._source_hash import declared_digest
@@ -90,7 +90,7 @@ class Keyed(FromSources, BaseModel):
         named = self.keyid and all(len(keyid.removeprefix("0x")) > SHORT for keyid in self.keyid)
         if self.key_url:
             insecure = self.key_url.startswith(UNPROTECTED) and not self.key_hash and not named
-            return f"{self.key_url} is not protected: use https://, or give key_hash" if insecure else ""
+            return f"{shown_url(self.key_url)} is not protected: use https://, or give key_hash" if insecure else ""
         if (self.keyserver or "").startswith(UNPROTECTED) and self.keyid and not named:
             return f"{self.keyserver} is not protected, and a short keyid proves nothing: give the fingerprint"
         return ""
@@ -177,6 +177,7 @@ def _lookup(server: str) -> str:
 
 def _checked(where: str, data: bytes, ids: Iterable[str]) -> str:
     """Return keys in ASCII armor. Raises `Permanent` for what is no public key; with ids, for each other key, too."""
+    where = shown_url(where)
     try:
         found = binary(_without_page(data))
         keys = public_keys(found)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from holdfast.resources.context import Context
-from holdfast.resources.downloads import Digest, digests
+from holdfast.resources.downloads import Digest, digests, shown_url
 from holdfast.resources.errors import Permanent
 
 ALGORITHMS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
@@ -30,15 +30,15 @@ async def declared_digest(ctx: Context, given: str, wanted: str, path: str = "")
     if found is None:
         data = await ctx.source(given)
         if len(data) > LIST:
-            raise Permanent(f"cannot verify {wanted}: {given} has more than {LIST >> 20} MiB")
+            raise Permanent(f"cannot verify {shown_url(wanted)}: {shown_url(given)} has more than {LIST >> 20} MiB")
         names = (wanted, os.path.basename(wanted), os.path.basename(path))  # noqa: PTH119 - URLs are no paths
         found = _pick(data.decode(errors="replace"), names)
         if found is None:
-            raise Permanent(f"cannot verify {wanted}: {given} has no hash of it")
+            raise Permanent(f"cannot verify {shown_url(wanted)}: {shown_url(given)} has no hash of it")
     value = found[2].lower()
     algorithm = found[1] or ALGORITHMS.get(len(value))
     if algorithm is None or ALGORITHMS.get(len(value)) != algorithm:
-        raise Permanent(f"cannot verify {wanted}: {given} is not a hash of a known kind")
+        raise Permanent(f"cannot verify {shown_url(wanted)}: {shown_url(given)} is not a hash of a known kind")
     return Digest(algorithm, value)
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, field_validator
 
 from holdfast.resources import paths
 from holdfast.resources.accepts import ITEM, VALUE, accepts
@@ -201,6 +201,13 @@ class Present(InAliases, kind="alias.present"):
 
     target: Annotated[tuple[Annotated[str, AfterValidator(known_target)], ...], BeforeValidator(parsed_targets)]
     """The targets: addresses, `/path`, `|command`, `:include:/path`, in one text with commas or in a list."""
+
+    @field_validator("target")
+    @classmethod
+    def _some(cls, target: tuple[str, ...]) -> tuple[str, ...]:
+        if not target:
+            raise ValueError("it has no target: use alias.absent to remove the alias")
+        return target
 
     def targets(self) -> list[str]:
         """Return the declared targets."""

@@ -13,6 +13,7 @@ from holdfast.resources.contract import Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency, programs
 from holdfast.resources.diff import hidden, unified
+from holdfast.resources.downloads import shown_url
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Line, Text, Variables, field, one_line, shaped
@@ -292,7 +293,7 @@ class File(FromSources, InCrontab, kind="cron.file"):
     @model_validator(mode="after")
     def _verifiable(self) -> Self:
         if self.name.startswith(content.REMOTE) and not self.source_hash:
-            raise ValueError(f"source {self.name} needs source_hash")
+            raise ValueError(f"source {shown_url(self.name)} needs source_hash")
         return self
 
     def used_sources(self) -> list[UsedSource]:

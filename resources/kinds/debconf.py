@@ -13,6 +13,7 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency
+from holdfast.resources.downloads import shown_url
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Final, Permanent, Temporary
 from holdfast.resources.fields import Line, Text, Variables, field, parse_text, shaped
@@ -212,7 +213,7 @@ class SetFile(FromSources, Answers, kind="debconf.set_file"):
         try:
             return list({answer.question: answer for answer in selections(text)}.values())
         except ValueError as error:
-            raise Permanent(f"cannot read {self.source}: {error}") from None
+            raise Permanent(f"cannot read {shown_url(self.source)}: {error}") from None
 
     def watch(self, ctx: Context) -> Watch:
         """Watch also the file."""

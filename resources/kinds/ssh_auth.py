@@ -13,6 +13,7 @@ from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency
+from holdfast.resources.downloads import shown_url
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Final
 from holdfast.resources.fields import Account, Line, Text, Texts, shaped
@@ -148,7 +149,9 @@ class WithSource(FromSources, InAuthorizedKeys):
         text = (await ctx.source(url, trusted=True)).decode(errors="surrogateescape")
         keys = [key for _, key in lines(text) if key is not None]
         if not keys:
-            raise Final(f"cannot use {url}: it has no public keys; each is one line, `ssh-ed25519 AAAA... comment`")
+            raise Final(
+                f"cannot use {shown_url(url)}: it has no public keys; each is one line, `ssh-ed25519 AAAA... comment`"
+            )
         return [key._replace(options=self.options or key.options) for key in keys]
 
     def changes(self, delta: Delta) -> dict[str, Any]:

@@ -31,6 +31,7 @@ def declare(kind="present", name="root", **arguments):
         {"target": ["a\nb: c"]},
         {"target": ['"a']},
         {"target": ["a\0"]},
+        {"target": []},
         {"target": "a", "name": "a:b"},
         {"target": "a", "name": "#a"},
         {"target": "a", "name": " a"},
@@ -38,7 +39,7 @@ def declare(kind="present", name="root", **arguments):
         {"target": "a", "config": "aliases"},
     ],
 )
-def test_what_would_be_another_entry_is_refused(arguments):
+def test_what_would_be_another_entry_or_none_is_refused(arguments):
     """At its place in the state file."""
     with pytest.raises(ValidationError):
         declare(**arguments)

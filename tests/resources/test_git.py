@@ -157,13 +157,13 @@ def test_arguments_that_git_could_misunderstand_are_refused(field, value):
     "given",
     [
         {"bare": True, "rev": "main"}, {"mirror": True, "branch": "x"}, {"depth": 1}, {"depth": 0, "rev": "main"},
-        {"https_pass": "x"}, {"force_reset": "yes please"}, {"interval": -1},
+        {"https_pass": "x"}, {"force_reset": "yes please"}, {"interval": -1}, {"target": "//", "force_clone": True},
     ],
 )  # fmt: skip
 def test_arguments_that_do_not_fit_together_are_refused(given):
     """The error comes from the compiler, before anything runs."""
     with pytest.raises(ValidationError):
-        declare("git.latest", "ssh://example.org/x", target="/srv/x", **given)
+        declare("git.latest", "ssh://example.org/x", **{"target": "/srv/x", **given})
 
 
 def test_a_password_is_in_no_argument_and_for_one_host():

@@ -10,11 +10,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from effort import effort
+from holdfast.resources import registry
+from holdfast.resources.errors import Permanent
+from holdfast.resources.kinds._commands import text_of
+from holdfast.resources.kinds._source_hash import declared_digest
+from holdfast.resources.kinds.file.content import decoded
 from holdfast.resources.secrets import MASK, Redactor
+from holdfast.resources.testing import FakeContext
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----\n"
+PRIVATE_URL = "https://x.example.org/a?token=hush"
 PILLAR: dict[str, Any] = {
     "app": {
         "db_password": "correct-horse",
@@ -237,3 +245,36 @@ def test_no_text_of_a_user_takes_long_to_redact(part: str) -> None:
     Redactor(FORMS)(text)
 
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        ("file.managed", {"source": PRIVATE_URL}),
+        ("archive.extracted", {"source": PRIVATE_URL}),
+        ("cron.file", {}),
+        (
+            "pkgrepo.managed",
+            {"key_url": PRIVATE_URL.replace("https", "http"), "allow_insecure_key": False},
+        ),
+    ],
+)
+def test_an_error_of_arguments_does_not_show_the_query_of_a_url(kind, arguments):
+    """Servers take tokens there, and the pillar need not have them."""
+    cls = registry.find(kind)
+    assert cls is not None
+    name = PRIVATE_URL if kind == "cron.file" else "deb https://x.example.org x y" if "key_url" in arguments else "/x"
+    with pytest.raises(ValidationError) as refused:
+        cls.declare(name, **arguments)
+    assert [error["msg"] for error in refused.value.errors() if "x.example.org" in error["msg"]]
+    assert not [error["msg"] for error in refused.value.errors() if "hush" in error["msg"]]
+
+
+async def test_an_error_of_a_source_does_not_show_the_query_of_its_url(tmp_path):
+    """Content that is not text, and a hash that is missing in a file of hashes."""
+    for broken in (decoded, text_of):
+        with pytest.raises(Permanent, match=r"https://x\.example\.org/a: it is not UTF-8"):
+            broken(b"\xff", PRIVATE_URL)
+    ctx = FakeContext(tmp_path, sources={PRIVATE_URL: "no hash"})
+    with pytest.raises(Permanent, match=r"a has no hash of it$"):
+        await declared_digest(ctx, PRIVATE_URL, "x")

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, model_validator
 
 from holdfast.resources.accepts import accepts
 from holdfast.resources.dependencies import Dependency, lies_in, owned_by
-from holdfast.resources.downloads import DownloadBounds
+from holdfast.resources.downloads import DownloadBounds, shown_url
 from holdfast.resources.effects import EffectVerb
 from holdfast.resources.fields import AbsPath, Owner, Text, Texts, field
 from holdfast.resources.kinds.archive.members import Budget, Rules
@@ -121,7 +121,7 @@ class ExtractedArguments(FromSources, Placed):
             raise ValueError("source is missing: give the URL of the archive")
         for url, digest in self.source:
             if url.startswith(content.REMOTE) and not (self.source_hash or digest or self.skip_verify):
-                raise ValueError(f"source {url} needs source_hash, or skip_verify: true")
+                raise ValueError(f"source {shown_url(url)} needs source_hash, or skip_verify: true")
         if self.clean and self.clean_parent:
             raise ValueError("clean and clean_parent exclude each other: give only one of them")
         if self.skip_files_list_verify and self.skip_verify:

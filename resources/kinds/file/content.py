@@ -9,7 +9,7 @@ from pydantic import Field
 
 from holdfast.resources.accepts import accepts
 from holdfast.resources.context import Context
-from holdfast.resources.downloads import WrongDigest
+from holdfast.resources.downloads import WrongDigest, shown_url
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import parse_text
 from holdfast.resources.kinds._source_hash import declared_digest
@@ -59,7 +59,7 @@ def decoded(data: bytes, url: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise Permanent(f"cannot use {url}: it is not UTF-8 text (byte {error.start})") from None
+        raise Permanent(f"cannot use {shown_url(url)}: it is not UTF-8 text (byte {error.start})") from None
 
 
 def finished(text: str, *, newline: bool) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, model_validator
 
+from holdfast.resources.downloads import shown_url
 from holdfast.resources.fields import Text, Texts, Variables
 from holdfast.resources.kinds.file import content
 from holdfast.resources.kinds.file.base import WINDOWS, ModeOrKeep
@@ -104,7 +105,7 @@ class ManagedArguments(FromSources, WholeFile):
         """Raise `ValueError` for a remote source that cannot be verified."""
         for url, digest in self.source:
             if url.startswith(content.REMOTE) and not (self.source_hash or digest or self.skip_verify):
-                raise ValueError(f"source {url} needs source_hash, or skip_verify: true")
+                raise ValueError(f"source {shown_url(url)} needs source_hash, or skip_verify: true")
 
     @property
     def gives_content(self) -> bool:

@@ -98,6 +98,8 @@ class Clone(Edgeable, Backed, Resource):
     def _fits(self) -> Self:
         if (self.https_user or self.https_pass) and not self.name.startswith("https://"):
             raise ValueError("https_user and https_pass are for https URLs")
+        if not self.target.strip("/"):
+            raise ValueError("target is the root directory, which force_clone would empty: give a directory of its own")
         return self
 
     # -- the repository -----------------------------------------------------------------------------------------
