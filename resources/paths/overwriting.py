@@ -30,16 +30,18 @@ def overwrite(place: Place, data: bytes, *, mode: int, uid: int = -1, gid: int =
     if not stat.S_ISREG(seen.st_mode):
         raise Permanent(f"cannot write {place.path}: it is {what(seen.st_mode)}")
     old = read_whole(handle.fd, seen, LIMIT, place.path)
+    present = stat.S_IMODE(seen.st_mode)
     try:
+        os.fchmod(handle.fd, present & mode)  # who may not read the new content cannot read it for a moment either
         _put(handle, data)
     except OSError:
         with suppress(OSError):
             _put(handle, old)
+            os.fchmod(handle.fd, present)
         raise
     if (uid, gid) != (-1, -1) and (uid, gid) != (seen.st_uid, seen.st_gid):
         os.fchown(handle.fd, uid, gid)
-    if stat.S_IMODE(seen.st_mode) != mode:
-        os.fchmod(handle.fd, mode)
+    os.fchmod(handle.fd, mode)
     if durable:
         os.fsync(handle.fd)
 

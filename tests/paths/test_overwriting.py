@@ -37,6 +37,23 @@ def test_content_mode_and_owner_change_in_place(file):
     assert (file.parent / "other").read_bytes() == b"new"
 
 
+def test_a_private_file_is_private_before_its_content_is_there(file, monkeypatch):
+    """Otherwise all users could read a secret for a moment."""
+    modes = []
+
+    class Noting(Handle):
+        """Notes the mode at each write."""
+
+        def write(self, data):
+            modes.append(stat.S_IMODE(os.fstat(self.fd).st_mode))
+            super().write(data)
+
+    monkeypatch.setattr(overwriting, "Handle", Noting)
+    file.chmod(0o644)
+    overwrite(paths.at(str(file)), b"secret", mode=0o640, durable=False)
+    assert (modes, stat.S_IMODE(file.stat().st_mode)) == ([0o640], 0o640)
+
+
 def test_what_cannot_be_written_is_as_before(file, monkeypatch):
     """A full disk does not leave half a file."""
 
@@ -50,9 +67,10 @@ def test_what_cannot_be_written_is_as_before(file, monkeypatch):
             super().write(data)
 
     monkeypatch.setattr(overwriting, "Handle", Full)
+    file.chmod(0o644)
     with pytest.raises(OSError, match="No space left"):
-        overwrite(paths.at(str(file)), b"new content", mode=0o644, durable=False)
-    assert file.read_text() == "longer than before"
+        overwrite(paths.at(str(file)), b"new content", mode=0o600, durable=False)
+    assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == ("longer than before", 0o644)
 
 
 def test_no_other_file_is_written_in_place(tmp_path, file):
