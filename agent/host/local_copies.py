@@ -1,4 +1,4 @@
-"""Private copies of files of this host, made in slices: what is checked is what is used, whoever writes the file."""
+"""Private copies of files of this host, made in slices: the copy is checked and used, and no user can change it."""
 
 from __future__ import annotations
 

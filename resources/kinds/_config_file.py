@@ -171,7 +171,7 @@ async def text_at(ctx: Context, path: str, place: Place | None, seen: os.stat_re
 
 
 def identity(seen: os.stat_result | None) -> tuple[int, ...] | None:
-    """Return attributes of a file of which at least one changes whenever the file changes."""
+    """Return attributes of a file; whenever the file changes, at least one of them changes."""
     return None if seen is None else (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
 

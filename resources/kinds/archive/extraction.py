@@ -155,8 +155,8 @@ class Extraction:
         theirs = top.holders and not (self._owner.uid >= 0 and top.holders == {self._owner.uid})
         if item.type == "directory" and theirs:
             raise Unsafe(
-                f"cannot extract directories into {self._state.name}: {top.reason}; if what is extracted shall belong "
-                "to that user, declare user"
+                f"cannot extract directories into {self._state.name}: {top.reason}; if that user is to own what is "
+                "extracted, declare user"
             )
 
     def _existing(self) -> SafeDirectory:
@@ -389,7 +389,7 @@ class Extraction:
 
 
 def _with_origins(manifest: Manifest, wanted: Sequence[str]) -> set[str]:
-    """Return paths with those of the files of which they are other names."""
+    """Return paths, and for each other name of a file the path of that file."""
     found_, left = set[str](), list(wanted)
     while left:
         path = left.pop()

@@ -33,7 +33,7 @@ class Item(NamedTuple):
     """SHA-256 of a file, target of a link."""
     size: int = 0
     origin: str = ""
-    """The file of which this one is another name in the archive."""
+    """Path of the file that this one is another name of, in the archive."""
     looks: tuple[int, ...] = ()
     """Metadata with which the file certainly has this content; empty: it has to be read."""
 

@@ -105,7 +105,7 @@ class Stage:
         self._finish(handle, item)
 
     def _copy(self, place: Place, item: Item) -> None:
-        """Copy an earlier file, of which the archive has a second name."""
+        """Copy an earlier file, for which the archive has a second name."""
         parent, _, name = item.origin.rpartition("/")
         origin, _ = self._directory(parent).entry(name).open()
         self._directory(item.path.rpartition("/")[0])
@@ -189,7 +189,7 @@ def sweep(top: SafeDirectory) -> None:
 
 
 def discard(place: Place) -> None:
-    """Remove what was extracted but not moved, of which nothing need be kept. Raises `OSError` and `Unsafe`."""
+    """Remove what was extracted but not moved; none of it is kept. Raises `OSError` and `Unsafe`."""
     try:
         inside = place.enter()
         for name in list(inside.names()):

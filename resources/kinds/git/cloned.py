@@ -1,4 +1,4 @@
-"""Clones that are made once, and clones of which one commit is checked out."""
+"""Clones that are made once, and clones in which one commit is checked out."""
 
 from __future__ import annotations
 

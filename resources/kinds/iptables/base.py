@@ -25,7 +25,7 @@ from holdfast.resources.traits import Backed, Edgeable
 from holdfast.resources.watches import either
 
 PERIOD = 30.0
-"""Seconds between two comparisons of the rules where `iptables` is iptables-legacy, of which no event tells."""
+"""Seconds between two comparisons of the rules where `iptables` is iptables-legacy: no event reports its changes."""
 SAVED: Mapping[str, tuple[str, str]] = {
     "RedHat": ("/etc/sysconfig/iptables", "/etc/sysconfig/ip6tables"),
     "Arch": ("/etc/iptables/iptables.rules", "/etc/iptables/ip6tables.rules"),

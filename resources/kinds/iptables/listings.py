@@ -20,7 +20,7 @@ class Listings:
         self._locks: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._variant = ("", 0.0)
         self.holding: dict[str, frozenset[str]] = {}
-        """Rule of a state -> lines of the chain, one of which is that rule."""
+        """Rule of a state -> lines of the chain; one of them is that rule."""
 
     async def output(self, key: tuple[str, ...], run: Callable[[], Awaitable[str]]) -> str:
         """Return what `run` prints, or has printed since the last change. Raises what `run` raises."""
