@@ -134,9 +134,9 @@ def described(entry: Entry, present: Repo | None, *, name: str, file: str, signe
     trusted = options.pop("Trusted", "no").lower() in YES
     if str(known.get("file", "")).endswith(".sources"):
         options = {**known.get("options", {}), **options}
-    components = list(entry.components)
-    if {*components} == {*known.get("components", ())}:
-        components = list(known["components"])
+    components, theirs = list(entry.components), list(known.get("components", ()))
+    if {*components} == {*theirs}:
+        components = theirs
     extra = {
         "types": [entry.type],
         "suites": [entry.suite],
