@@ -160,7 +160,9 @@ def remove_repo(locate: Locate, name: str, options: Mapping[str, Any]) -> Edit:
     kept = file.path.name == MAIN or parse_file(file.path, rest).entries
     files: dict[Path, str | None] = {ETC / file.path: rest if kept else None}
     path = Path(entry.fields.get("Signed-By", "").strip() or "/")
-    own = path == key_path(Repo(id=name, uris=())) or (options.get("key") and path.is_relative_to(ETC))
+    own = path == key_path(Repo(id=name, uris=())) or (
+        options.get("key") and path.is_relative_to(ETC) and ".." not in path.parts
+    )
     users = [other for other, (_, each) in known.items() if str(path) in each.fields.get("Signed-By", "")]
     if own and users == [name] and read_config(locate(path)) is not None:
         changes[str(path)] = {"old": "key", "new": None}

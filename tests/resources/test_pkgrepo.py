@@ -181,6 +181,14 @@ async def test_a_key_is_in_a_file_of_its_own(apt, run):
     assert apt.read("/etc/apt/trusted.gpg.d/x.example.org-apt.asc") is None
 
 
+async def test_a_key_outside_of_the_directory_of_apt_is_kept(apt, run):
+    """Also if its path leads out of it by `..`."""
+    apt.write("/etc/outside.asc", KEY)
+    apt.write(LIST, f"deb [signed-by=/etc/apt/../outside.asc] {LINE[4:]}\n")
+    await run(apt, "pkgrepo.absent", LINE, keyid="835CD4F3")
+    assert (apt.read(LIST), apt.read("/etc/outside.asc")) == (None, KEY)
+
+
 async def test_a_key_for_a_path_that_the_state_names(apt, run):
     """It is written without armor, as apt demands of a file that does not end in .asc."""
     name = LINE.replace("deb ", "deb [signed-by=/usr/share/keyrings/x.gpg] ")
