@@ -26,8 +26,8 @@ ONE_OF = frozenset({"file.managed", "file.recurse"})
 ALL_OF = frozenset({"file.append", "file.prepend", "file.blockreplace"})
 """Kinds that use all of their sources."""
 PART = frozenset({"source", "name", "saltenv"})
-OWN_OF = {"file.managed": PART | {"user", "group", "mode"}, **dict.fromkeys(ALL_OF, PART)}
-"""Attributes of its state that the template of a file sees."""
+OWN_OF = {"file.managed": PART | {"user", "group", "mode", "accumulator"}, **dict.fromkeys(ALL_OF, PART)}
+"""Attributes of its state that the template of a file sees, and the texts of `file.accumulated`."""
 
 
 @rule

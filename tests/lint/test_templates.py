@@ -170,6 +170,18 @@ def test_call_that_the_template_asks_for_is_its_own_business(warnings):
     assert warnings("{% if 'disk.usage' in salt %}{{ salt['disk.usage']() }}{% endif %}" + TAIL) == []
 
 
+def test_accumulated_text_is_known_to_the_template_of_a_file(warnings):
+    """`accumulator` has the texts of `file.accumulated`; a misspelt name is still reported."""
+    states = """
+a: {file.accumulated: [{filename: /a, text: b, require_in: [{file: /a}]}]}
+/a: {file.managed: [{template: jinja, contents: "{%% raw %%}{{ %s['a'] }}{%% endraw %%}"}]}
+"""
+
+    assert warnings(states % "accumulator") == []
+    (warning,) = warnings(states % "accumulatr")
+    assert (warning.code, warning.hint) == ("template-name", "did you mean accumulator?")
+
+
 def test_template_that_does_not_render_has_its_error_alone(look):
     """No warning repeats in the same line what the compiler says; other lines have theirs."""
     report = look("{{ colour }}\n{% if false %}{{ shade }}{% endif %}" + TAIL)
