@@ -121,6 +121,8 @@ class ConfigEntry(Edgeable, Resource):
                 place.demand_own(seen, "edit")
                 mode, uid, gid = stat.S_IMODE(seen.st_mode) & 0o777, seen.st_uid, seen.st_gid
             await self._write(ctx, place, seen, _bytes(new), (mode, uid, gid))
+            if ctx.report.diff:  # another resource may have changed the file since the probe
+                ctx.report.diff = unified(_bytes(text), _bytes(new), path)
 
     async def _write(
         self, ctx: Context, place: Place, seen: os.stat_result | None, data: bytes, attributes: tuple[int, int, int]

@@ -16,7 +16,7 @@ from holdfast.resources.context import Context
 from holdfast.resources.downloads import Digest, DownloadBounds, shown_url
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Line, Text, parse_list, shaped
-from holdfast.resources.kinds._source_hash import declared_digest
+from holdfast.resources.kinds._source_hash import SourceHash, declared_digest
 from holdfast.resources.kinds.file import content
 from holdfast.resources.numbers import Written
 from holdfast.resources.openpgp import LIMIT, NAMED, NoKey, armored, binary, public_keys
@@ -57,7 +57,7 @@ class Keyed(FromSources, BaseModel):
 
     key_url: Line | None = None
     """URL of the key: salt://, file://, an absolute path, http(s)://."""
-    key_hash: Text | None = None
+    key_hash: SourceHash | None = None
     """Hash of the file behind `key_url`, as the argument `source_hash` of `file.managed`."""
     keyid: KeyIds = ()
     """Id or fingerprint of the key, or several: a file of `key_url` must have these keys and no others.

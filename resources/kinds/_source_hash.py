@@ -6,10 +6,15 @@ import os
 import re
 from collections.abc import Sequence
 from functools import partial
+from typing import Annotated
 
+from pydantic import AfterValidator
+
+from holdfast.resources.accepts import accepts
 from holdfast.resources.context import Context
 from holdfast.resources.downloads import Digest, digests, shown_url
 from holdfast.resources.errors import Permanent
+from holdfast.resources.fields import Text
 
 ALGORITHMS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
 """Length of a digest in hex digits -> algorithm."""
@@ -18,6 +23,23 @@ LARGE = 1 << 20
 """Bytes above which data are hashed in a thread."""
 LIST = 1 << 20
 """Most bytes of a file with digests."""
+
+
+@accepts(pattern=r"(?!(md5|sha\d+)[:=])[\s\S]*|(md5|sha\d+)[:=][0-9A-Fa-f]{32,128}")
+def demand_digest(value: str) -> str:
+    """Check a hash that names its algorithm. Raises `ValueError` if it does not have the digits of one."""
+    named = re.fullmatch(r"(md5|sha\d+)[:=](.*)", value.strip())
+    if named and (not re.fullmatch(r"[0-9A-Fa-f]*", named[2]) or ALGORITHMS.get(len(named[2])) != named[1]):
+        digits = next((length for length, name in ALGORITHMS.items() if name == named[1]), None)
+        has = (
+            f"it has {digits} hexadecimal digits" if digits else f"the algorithms are {', '.join(ALGORITHMS.values())}"
+        )
+        raise ValueError(f"{value!r} is not a hash: {has}")
+    return value
+
+
+SourceHash = Annotated[Text, AfterValidator(demand_digest)]
+"""A hash, with or without its algorithm, or the URL of a file with hashes."""
 
 
 async def declared_digest(ctx: Context, given: str, wanted: str, path: str = "") -> Digest:

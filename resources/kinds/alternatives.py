@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -67,8 +68,8 @@ class InGroup(Edgeable, Reversible, Resource):
         async with file_lock(CHOSEN):
             done = await ctx.run(TOOL, verb, *arguments, check=False)
         told = "; ".join(line.strip() for line in done.stderr.splitlines() if line.strip())
-        if done.retcode != 0:
-            why = told.removeprefix(f"{TOOL}: error: ") or f"{TOOL} ended with status {done.retcode}"
+        if done.retcode != 0 or "not replacing" in told:  # a file is in the place of a link
+            why = re.sub(rf"{TOOL}: (error|warning): ", "", told) or f"{TOOL} ended with status {done.retcode}"
             raise Permanent(f"cannot {self.doing()}: {why}")
         if told:
             ctx.log.warning("update-alternatives has a warning", why=told)

@@ -130,7 +130,7 @@ class Present(ConfigEntry, kind="locale.present"):
         ctx.report.touched = True
         argv = ("localedef", "-i", f"{own.base}{own.modifier}", "-c", "-f", charmap, own.written)
         done = await ctx.run(*argv, check=False, timeout=MINUTES)
-        if done.retcode and "cannot open" in done.stderr:
+        if "cannot open" in done.stderr or "not found" in done.stderr:
             raise Permanent(
                 f"cannot compile the locale {self.name}: its source or character map is not there; install locales "
                 "(Debian), glibc-locale-source (Fedora) or glibc-i18ndata (openSUSE), or correct the name"

@@ -90,6 +90,12 @@ class Managed(Keyed, RpmSettings, Reversible, Repository, kind="pkgrepo.managed"
     def _fits(self) -> Self:
         if self.enabled is not None and self.disabled is not None:
             raise ValueError("enabled and disabled exclude each other: give only one of them")
+        named = None if self.ppa else self._named()
+        if named is not None and not named.components and not named.suite.endswith("/"):
+            raise ValueError(
+                f"{self.name!r} names no component: write it after the suite, as in 'stable main'; only a suite "
+                "that ends with / has none"
+            )
         return self
 
     @property

@@ -112,7 +112,8 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
         """Check the new file alone."""
         error, _ = await self._checked(ctx, "-f", path)
         if error is not None:
-            raise Permanent(f"cannot put {self.file()} in place: visudo: {error}")
+            told = error.replace(path, self.file())  # the path of the temporary file means nothing to a reader
+            raise Permanent(f"cannot put {self.file()} in place: visudo: {told}")
 
     async def _checked(self, ctx: Context, *more: str) -> tuple[str | None, str]:
         """Return the first complaint of visudo, None if there is none, and the files that it has read, a line for each.

@@ -708,6 +708,8 @@ def test_options_are_understood_or_refused():
     [
         ({"source": ""}, "source is missing"),
         ({"source": "https://x/y.tar.gz"}, "needs source_hash"),
+        ({"source": "https://x/y.tar.gz", "source_hash": "sha256=zz"}, "it has 64 hexadecimal digits"),
+        ({"source": "https://x/y.tar.gz", "source_hash": "sha3=00"}, "the algorithms are md5, sha1"),
         ({"archive_format": "RAR"}, "rar archives are not extracted"),
         ({"clean": True, "clean_parent": True}, "exclude each other"),
         ({"skip_verify": True, "skip_files_list_verify": True}, "exclude each other"),

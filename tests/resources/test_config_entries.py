@@ -151,3 +151,19 @@ def test_an_edit_of_an_edited_text_changes_nothing(text):
     """For the kind above: what it reads after an edit is what is declared."""
     entry = port("/etc/x")
     assert entry.read(entry.edited(text)) == entry.desired()
+
+
+async def test_the_diff_shows_the_edit_that_was_made(host, file, monkeypatch):
+    """Not the one that the probe foresaw: another state of the same file has run in between."""
+    file.write_text("80 www\n")
+    file.chmod(0o644)
+    ctx = host.context("a")
+    foreseen = Port.apply
+
+    async def after_another(self, ctx, delta):
+        file.write_text("80 www\n443 tls\n")
+        await foreseen(self, ctx, delta)
+
+    monkeypatch.setattr(Port, "apply", after_another)
+    assert not await port(file).check_apply(ctx, True)
+    assert "+22 ssh\n 80 www\n 443 tls\n" in ctx.report.diff

@@ -64,12 +64,14 @@ async def test_an_entry_is_added_once_and_removed(apt, run):
     assert (await run(apt, "pkgrepo.absent", LINE))[0]
 
 
-@pytest.mark.parametrize("name", ["deb https://x.example.org/apt ./", "deb https://x.example.org/apt x"])
-async def test_an_entry_without_components(apt, run, name):
-    """A repository that is one directory has no components, nor has an entry that lacks them by mistake."""
+async def test_a_repository_that_is_one_directory_has_no_components(apt, run):
+    """Its suite ends with a slash. apt refuses all other entries without components, and all repositories with them."""
+    name = "deb https://x.example.org/apt ./"
     right, ctx = await run(apt, "pkgrepo.managed", name)
     assert (right, ctx.report.changes, apt.read(LIST)) == (False, {"repo": name}, f"{name}\n")
     assert (await run(apt, "pkgrepo.managed", name))[0]
+    with pytest.raises(ValidationError, match="names no component"):
+        registry.find("pkgrepo.managed").declare("deb https://x.example.org/apt stable")
 
 
 @pytest.mark.parametrize(

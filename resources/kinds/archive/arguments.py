@@ -12,6 +12,7 @@ from holdfast.resources.dependencies import Dependency, lies_in, owned_by
 from holdfast.resources.downloads import DownloadBounds, shown_url
 from holdfast.resources.effects import EffectVerb
 from holdfast.resources.fields import AbsPath, Owner, Text, Texts, field
+from holdfast.resources.kinds._source_hash import SourceHash
 from holdfast.resources.kinds.archive.members import Budget, Rules
 from holdfast.resources.kinds.archive.options import ArchiveOptions, parse_options
 from holdfast.resources.kinds.file import content
@@ -52,7 +53,7 @@ class ExtractedArguments(FromSources, Placed):
 
     source: Annotated[content.Sources, BeforeValidator(content.parse_sources)]
     """The archive: a URL, or a list of URLs; the first one that exists is used."""
-    source_hash: Text | None = None
+    source_hash: SourceHash | None = None
     """Hash of the archive: `sha256=HEX`, `HEX`, or the URL of a file with hashes.
 
     Required for http unless `skip_verify` is set.

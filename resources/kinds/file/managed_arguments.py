@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, model_validator
 
 from holdfast.resources.downloads import shown_url
-from holdfast.resources.fields import Text, Texts, Variables
+from holdfast.resources.fields import Texts, Variables
+from holdfast.resources.kinds._source_hash import SourceHash
 from holdfast.resources.kinds.file import content
 from holdfast.resources.kinds.file.base import WINDOWS, ModeOrKeep
 from holdfast.resources.kinds.file.disk import MODE
@@ -43,7 +44,7 @@ class ManagedArguments(FromSources, WholeFile):
 
     source: Annotated[content.Sources, BeforeValidator(content.parse_sources)] = ()
     """Source of the content: a URL, or a list of URLs; the first one that exists is used."""
-    source_hash: Text | None = None
+    source_hash: SourceHash | None = None
     """Hash of the source: `sha256=HEX`, `HEX`, or the URL of a file with hashes.
 
     Required for http unless `skip_verify` is set.
