@@ -66,6 +66,7 @@ def test_options_become_the_arguments_that_salt_gives(options, wanted):
         ({"comment": "a\0b"}, "comment\n.*one line without control characters"),
         ({"source": {"a": 1}}, "source\n.*text or a number"),
         ({"source": '"a'}, "source\n.*no closing quotation"),
+        ({"jump": "MASQUERADE", "random": "-F"}, "random\n.*'-F' would be an option of iptables"),
         ({"chain": "-F"}, "a name of iptables"),
         ({"table": "a b"}, "a name of iptables"),
         ({"save": "rules"}, "neither true nor the absolute path"),

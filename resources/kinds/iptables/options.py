@@ -56,6 +56,8 @@ LISTS = frozenset({"match", "match-set", "dports", "sports"})
 """Arguments that may be lists."""
 COMMENT = ("-m", "comment", "--comment")
 KNOWN = frozenset({*OWN, *TARGETS, *MATCHES, *LETTERS})
+FREE = frozenset({"log-prefix", "nflog-prefix", "ulog-prefix"})
+"""Options of targets whose value is any text. An option that takes no value leaves the next word to iptables."""
 LINE = re.compile(r"[^\x00-\x1f\x7f]*")
 NEGATED = re.compile(r"(?:!|not(?=\s|$))\s*")
 NUMBER = re.compile(r"-\d+(\.\d+)?")
@@ -156,12 +158,19 @@ def _split(text: str, name: str) -> list[str]:
     except ValueError as error:
         raise ValueError(name, f"{error}".lower()) from None
     for word in found:
-        if word.startswith("-") and not NUMBER.fullmatch(word):
-            raise ValueError(name, f"{word!r} would be an option of iptables: give it as an argument of its own")
+        _demand_value(word, name)
     return found
 
 
+def _demand_value(word: str, name: str) -> None:
+    """Raise `ValueError` for a word that iptables would take for an option."""
+    if word.startswith("-") and not NUMBER.fullmatch(word):
+        raise ValueError(name, f"{word!r} would be an option of iptables: give it as an argument of its own")
+
+
 def _target(name: str, value: Any) -> list[str]:
-    """Return an option of a target; its value is one word, whatever it contains."""
+    """Return an option of a target, whose value is one word. Raises `ValueError` for a word that would be an option."""
     option = f"-{name}" if len(name) == 1 else f"--{name}"
+    if name not in FREE:
+        _demand_value(str(value or ""), name)
     return [option] if value is None or value == "" else [option, str(value)]
