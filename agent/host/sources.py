@@ -255,7 +255,8 @@ def _named(url: str, path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise refused_call(f"cannot read {url}: {path}: {error.strerror}", error) from None
+        where = "" if path == url else f"{path}: "
+        raise refused_call(f"cannot read {url}: {where}{error.strerror}", error) from None
     except Permanent as error:
         raise Permanent(f"cannot read {url}: {str(error).removeprefix(f'cannot read {path}: ')}") from None
 

@@ -136,6 +136,7 @@ async def test_large_file(tree, tmp_path):
 @pytest.mark.parametrize(
     ("url", "told"),
     [
+        ("/nonexistent/x", "^cannot read /nonexistent/x: No such file"),
         ("salt://app/none", "cannot read salt://app/none: .*No such file"),
         ("salt://../outside", "leads out of the states directory"),
         ("salt://", "leads out of the states directory"),
