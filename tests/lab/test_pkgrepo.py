@@ -193,7 +193,8 @@ def test_a_running_agent_repairs_in_order(host: Host, keys: tuple[signed.Signer,
     assert host.run("dpkg-query", "-W", "faraway").stdout
 
     times = []
-    for damage in (f"rm {FILE}", f"echo x >{KEY}", f"echo '{LINE} extra' >{FILE}", f"rm -r {KEY} {FILE}"):
+    edit = f"echo '{LINE} extra' >{FILE}.new; mv {FILE}.new {FILE}"  # at once: it must not go on during the repair
+    for damage in (f"rm {FILE}", f"echo x >{KEY}", edit, f"rm -r {KEY} {FILE}"):
         host.sh(damage)
         mark = time.monotonic()
         lab.wait_for(

@@ -75,6 +75,7 @@ def test_an_environment_is_made_with_its_packages(site: Host, driver: Driver) ->
 
 def test_requirements_are_those_of_pip(site: Host, driver: Driver) -> None:
     """Conditions, extras, markers, and a file that includes another."""
+    driver.apply("virtualenv.managed", VENV)
     site.write(
         "/srv/all.txt", "# ours\n-r more.txt\ntiny>=1.10,\\\n  <2 ; python_version>'3'\nno ; python_version<'3'\n"
     )
@@ -99,6 +100,7 @@ def test_requirements_are_those_of_pip(site: Host, driver: Driver) -> None:
 
 def test_root_never_runs_what_a_user_can_change(site: Host, driver: Driver) -> None:
     """Environments, files of requirements and directories of users need `user`; this host has no pip of its own."""
+    driver.apply("virtualenv.managed", VENV)
     site.sh("useradd -m app; runuser -u app -- touch /home/app/all.txt; runuser -u app -- mkdir -p /home/app/venv/bin")
     for arguments in ({"bin_env": "/home/app/venv"}, {"bin_env": VENV, "requirements": "/home/app/all.txt"}):
         with pytest.raises(Failed, match=r"cannot use /home/app/.* set `runas` to the user that it belongs to"):
@@ -111,6 +113,8 @@ def test_root_never_runs_what_a_user_can_change(site: Host, driver: Driver) -> N
 
 def test_a_watch_reports_packages_that_change(site: Host, driver: Driver) -> None:
     """Changes of the directory of packages arrive by inotify."""
+    driver.apply("virtualenv.managed", VENV)
+    driver.apply("pip.installed", "tiny", bin_env=VENV, **FROM)
     watch = driver.watch("pip.installed", "tiny", bin_env=VENV, **FROM)
     for change in (f"rm -r {SITE}/tiny-*.dist-info", f"{VENV}/bin/pip install -q --no-index -f /srv/index tiny"):
         watch.quiet()
