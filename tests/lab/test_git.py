@@ -18,13 +18,13 @@ SERVER = """\
 apt-get install -y -qq git >/dev/null; useradd -m app; useradd -r git
 git config --system user.name a; git config --system user.email a@b; git config --system init.defaultBranch main
 for name in part site; do
-  git init -q /srv/work/$name; echo one >/srv/work/$name/index.html
-  git -C /srv/work/$name add --all; git -C /srv/work/$name commit -qm one
+  git init -q /srv/tree/$name; echo one >/srv/tree/$name/index.html
+  git -C /srv/tree/$name add --all; git -C /srv/tree/$name commit -qm one
 done
-git -C /srv/work/site -c protocol.file.allow=always submodule --quiet add -b main /srv/work/part part
-git -C /srv/work/site config -f .gitmodules submodule.part.url git://127.0.0.1/part
-git -C /srv/work/site add --all; git -C /srv/work/site commit -qm part
-systemd-run -q --unit git-daemon git daemon --base-path=/srv/work --export-all --reuseaddr --listen=127.0.0.1
+git -C /srv/tree/site -c protocol.file.allow=always submodule --quiet add -b main /srv/tree/part part
+git -C /srv/tree/site config -f .gitmodules submodule.part.url git://127.0.0.1/part
+git -C /srv/tree/site add --all; git -C /srv/tree/site commit -qm part
+systemd-run -q --unit git-daemon git daemon --base-path=/srv/tree --export-all --reuseaddr --listen=127.0.0.1
 """
 STATES = """\
 /srv/app:
@@ -125,7 +125,7 @@ def test_the_agent_repairs_a_clone_and_follows_the_server(served: lab.Host) -> N
     ):
         times = measured(served, path, good, damage)
         assert times[len(times) // 2] < 2000, f"{damage}: {times} ms"
-    served.sh("cd /srv/work/site; echo two >index.html; git commit -qam two")
+    served.sh("cd /srv/tree/site; echo two >index.html; git commit -qam two")
     lab.wait_for("the new commit is there", lambda: served.read("/srv/app/index.html") == "two\n")
     served.sh("systemctl stop git-daemon; echo mine >/srv/app/index.html")
     lab.wait_for("the file is repaired", lambda: served.read("/srv/app/index.html") == "two\n")
@@ -135,8 +135,8 @@ def test_the_agent_repairs_a_clone_and_follows_the_server(served: lab.Host) -> N
 def test_a_killed_clone_is_never_taken_for_whole(served: lab.Host) -> None:
     """After a kill at any moment, git finds no repository or a complete one; the next run completes it."""
     served.sh(
-        "systemctl is-active -q git-daemon.service || systemd-run -q --unit git-again git daemon --base-path=/srv/work "
-        "--export-all --reuseaddr --listen=127.0.0.1; cd /srv/work/part; head -c 30M /dev/urandom >large; "
+        "systemctl is-active -q git-daemon.service || systemd-run -q --unit git-again git daemon --base-path=/srv/tree "
+        "--export-all --reuseaddr --listen=127.0.0.1; cd /srv/tree/part; head -c 30M /dev/urandom >large; "
         "git add large; git commit -qm large"
     )
     served.write("/etc/holdfast/states/site.sls", "git://127.0.0.1/part:\n  git.latest:\n    - target: /srv/killed\n")
