@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds import hostname, locale, network, timezone
+from holdfast.resources.kinds._lines import ended
 from holdfast.resources.testing import FakeContext
 
 TEXTS = st.text(alphabet='ab #="\n\r_.8LANG\udcff', max_size=60)
@@ -157,7 +158,7 @@ def test_an_edit_of_the_default_locale_keeps_all_other_lines(text):
     new = wanted.edited(text)
     assert wanted.read(new) == wanted.desired()
     assert wanted.edited(new) == new
-    assert others(new, "LANG=") == others(text, "LANG=")
+    assert others(new, "LANG=") == others(ended(text), "LANG=")
 
 
 @given(st.lists(st.sampled_from(["# de_DE.UTF-8 UTF-8", "#de_DE.UTF-8 UTF-8", "de_DE ISO-8859-1", "# x", "", "\r"])))
