@@ -21,7 +21,7 @@ from virtual_time import VirtualLoop
 
 # A busy machine is no failure of a property. CI tries the same examples each time, so that a run is red for what was
 # changed; looking for new ones is the work of every other run, and of scripts/fuzz.
-settings.register_profile("holdfast", deadline=None, derandomize=CI, print_blob=True, max_examples=50)
+settings.register_profile("holdfast", deadline=None, derandomize=CI, print_blob=True, max_examples=100 if CI else 50)
 settings.load_profile("holdfast")
 
 hide_other_agent()

@@ -1,6 +1,6 @@
 """Agents that die at any moment: pending refreshes are delivered after the restart, and only once if no agent dies.
 
-`SEEDS` is the number of lives as in `test_simulation.py`; here it is divided by forty, because each life is restarted
+`SEEDS` is the number of lives as in `test_simulation.py`; here it is divided by twenty, because each life is restarted
 many times.
 """
 
@@ -19,7 +19,7 @@ from holdfast.agent.engine.deliver.store import Store
 from simulated.crash import crashes, deaths, doomed, repeats
 from simulated.minimise import as_a_test
 
-LIVES = SEEDS // 40
+LIVES = SEEDS // 20
 BLOCKS = 10
 
 pytestmark = pytest.mark.timeout(900)

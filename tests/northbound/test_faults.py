@@ -16,7 +16,7 @@ from holdfast.agent.northbound.errors import NorthboundError, Unavailable
 from holdfast.agent.northbound.store.indexed import IndexedStore
 from northbound_models import Machine, Service, Site
 
-SEEDS = 150 if os.environ.get("CI") else 30
+SEEDS = 300 if os.environ.get("CI") else 30
 MODELS = (Site, Machine, Service)
 
 

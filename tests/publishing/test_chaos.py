@@ -14,7 +14,7 @@ from holdfast.agent.northbound.pubsub import mqtt, mqtt_session
 from holdfast.agent.publishing import publisher, session
 from publishing_bench import begun, change, publishing
 
-LIVES = range(15 if CI else 3)
+LIVES = range(30 if CI else 3)
 STEPS = 40
 
 

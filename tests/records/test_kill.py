@@ -14,7 +14,7 @@ import recording
 from extent import CI
 from holdfast_process import environment
 
-LIVES = 50 if CI else 5
+LIVES = 100 if CI else 5
 """Processes that are killed one after the other."""
 
 

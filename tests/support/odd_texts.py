@@ -31,7 +31,7 @@ ODD = {
 }
 """Name -> text."""
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "csh"})
-PER_TEXT = 3 if CI else 1
+PER_TEXT = 6 if CI else 1
 """How many odd texts are tried in each place, in each run of the tests others."""
 
 
