@@ -63,8 +63,9 @@ SETTLE = 0.02
 diff, and would have to be repeated."""
 PERIOD = 1.0
 """Seconds between two checks of paths that the kernel does not watch."""
-REMOUNT = 0.2
-"""Least seconds from one reading of the mount table to the next. With containers it is long and changes often."""
+MOUNTS_REST = 20.0
+"""After it has looked at the mount table, the watcher does so again only after this multiple of the time it took. With
+containers, the table is long and changes often; without, what is mounted again is seen at once."""
 AGAIN = 60
 """Periods after which a bounded recursive watch is tried again."""
 BUSY = 0.05
@@ -184,10 +185,12 @@ class PathWatcher:
 
     def _look_at_mounts(self) -> None:
         """Check the nodes where something was mounted or unmounted, and all below."""
-        self._remounting, self._next_mounts = None, self._clock() + REMOUNT
+        self._remounting, began = None, self._clock()
         for path in self._mounts.replaced() if self._mounts else ():
             self._replaced.update(dict.fromkeys(self._tree.showing(path)))
         self._flush()
+        ended = self._clock()
+        self._next_mounts = ended + MOUNTS_REST * (ended - began)
 
     def _readable(self) -> None:
         """Handle one buffer of events; the loop calls again if there are more."""

@@ -18,7 +18,7 @@ import pytest
 from deadline import DEADLINE
 from foreign_shell import REFUSED
 from holdfast.agent.health import Health
-from holdfast.agent.host import fanotify_watches
+from holdfast.agent.host import fanotify_watches, path_watcher
 from holdfast.agent.host.fanotify import FanotifyGroup, key_of, opened
 from holdfast.agent.host.inotify import InotifyWatches
 from holdfast.agent.host.kernel_watches import DELETE, FULL, ISDIR
@@ -177,6 +177,28 @@ async def test_the_attributes_of_a_mount_point(watcher: PathWatcher, tmp_path: P
     await listener.settle()
     place.chmod(0o711)
     assert await listener.heard()
+
+
+async def test_mounts_that_follow_each_other(
+    watcher: PathWatcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is reported at once; where the table takes long to read, it is read less often."""
+    place = tmp_path / "place"
+    place.mkdir()
+    listener = Listener(watcher, place / "f")
+    soon = []
+    for _ in range(5):  # one of them is not delayed by other programs
+        with mounted(place, "-t", "tmpfs", "none"):
+            assert await listener.heard()
+        soon.append(await listener.heard(0.1))
+        await listener.settle()
+    assert True in soon
+    monkeypatch.setattr(path_watcher, "MOUNTS_REST", 1e6)
+    with mounted(place, "-t", "tmpfs", "none"):
+        assert await listener.heard()
+        await listener.settle()
+        with mounted(place, "-t", "tmpfs", "none"):
+            assert await listener.quiet()
 
 
 @only_fanotify
