@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 import re
 import secrets
 import shlex
@@ -15,6 +16,7 @@ from pydantic import Field
 
 from holdfast.resources import paths
 from holdfast.resources.accepts import ITEM, VALUE, accepts
+from holdfast.resources.context import Completed
 from holdfast.resources.downloads import shown_url
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import parse_list, parse_text
@@ -24,6 +26,20 @@ HARMLESS = frozenset({"CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "WI
 """Signals that stop or continue a process, or are ignored by default."""
 SHOWN = 80
 """Number of characters of a command that messages show."""
+SAID = 3
+"""Number of lines of a failed tool that its error shows."""
+LENGTH = 500
+"""Number of characters of these."""
+TELLING = re.compile(
+    r"(\S+: )?((fatal|error)( error)?: |\[(error|emerg|crit)\]|! \[|[\w.]+(Error|Exception)\b)"
+    r"|.*(syntax error|permission denied)",
+    re.IGNORECASE,
+)
+"""A line that says what is wrong."""
+NOISE = re.compile(r"Try |Usage:|hint: |# |[\s^~]+$|.*\bdmesg\(1\)", re.IGNORECASE)
+"""A line that does not help: usage, hints to the program's own options, marks below an excerpt."""
+LABEL = re.compile(r"(?:(?:fatal|error|warning)(?: error)?: |\[error\] )+", re.IGNORECASE)
+"""What a message of an error begins with, besides the name of the program."""
 
 EnvironmentValue = str | float | bool | None
 """The value of a variable in a state file."""
@@ -133,6 +149,25 @@ def ended(status: int) -> str:
 def beginning(command: str) -> str:
     """Return a command, shortened for messages."""
     return command if len(command) <= SHOWN else f"{command[: SHOWN - 1]}…"
+
+
+def reason(done: Completed) -> str:
+    """Return why a tool has failed, in its own words on one line, as the end of an error message.
+
+    These are its error messages, without its name. A tool that marks none has said so in its last lines.
+    """
+    text = done.stderr if done.stderr.strip() else done.stdout
+    lines = [line for each in text.splitlines() if (line := each.strip()) and not NOISE.match(line)]
+    told = [line for line in lines if TELLING.match(line)][:SAID] or lines[-SAID:]
+    own = posixpath.basename(done.argv[0])
+    said = dict.fromkeys(_bare(line, own) for line in told)
+    return "; ".join(said)[:LENGTH] or f"{own} {ended(done.retcode)}"
+
+
+def _bare(line: str, own: str) -> str:
+    """Return a message without the name of the program, a label, and the full stop."""
+    named = re.sub(rf"^(?:(?:\S*/)?{re.escape(own)}(?: v\S+)?(?: \(\S+\))?: |/dev/stdin:\S* |netlink: )\s*", "", line)
+    return re.sub(rf"^(?:{LABEL.pattern})", "", named, flags=re.IGNORECASE).rstrip(".")
 
 
 def last_line(text: str) -> str:

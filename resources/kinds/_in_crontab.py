@@ -15,6 +15,7 @@ from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Account
 from holdfast.resources.file_locks import file_lock
+from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds._crontab import OWN, SALT, Crontab
 from holdfast.resources.paths.replacing import about_to_replace
 from holdfast.resources.traits import Edgeable, Reversible
@@ -45,10 +46,7 @@ class InCrontab(Edgeable, Reversible, Resource):
         """Return the text of the present crontab; empty if there is none. Raises `Permanent`."""
         done = await ctx.run("crontab", "-u", self.user, "-l", check=False)
         if done.retcode != 0 and "no crontab" not in done.stderr:
-            raise Permanent(
-                f"cannot read the crontab of {self.user}: "
-                f"{done.stderr.strip() or f'crontab ended with status {done.retcode}'}"
-            )
+            raise Permanent(f"cannot read the crontab of {self.user}: {reason(done)}")
         if done.truncated:  # the missing part would be lost when the crontab is written
             raise Permanent(f"cannot read the crontab of {self.user}: it is larger than 1 MiB")
         return done.stdout if done.retcode == 0 else ""
@@ -65,9 +63,7 @@ class InCrontab(Edgeable, Reversible, Resource):
         await ctx.blocking(_keep, self._file(ctx))
         done = await ctx.run("crontab", "-u", self.user, "-", stdin=text, check=False)
         if done.retcode != 0:
-            raise Permanent(
-                f"cannot change the crontab of {self.user}: {(done.stderr.strip() or 'crontab failed').splitlines()[0]}"
-            )
+            raise Permanent(f"cannot change the crontab of {self.user}: {reason(done)}")
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the file of the crontab."""

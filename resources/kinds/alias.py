@@ -20,6 +20,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Text, parse_list, shaped
 from holdfast.resources.file_locks import file_lock
 from holdfast.resources.kinds import _aliases
+from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds._config_file import ConfigEntry, identity
 from holdfast.resources.kinds.file.base import found
 from holdfast.resources.traits import Declaration, Reversible
@@ -138,8 +139,7 @@ class InAliases(Reversible, ConfigEntry):
         async with file_lock("newaliases"):
             done = await ctx.run(command, check=False, timeout=TIMEOUT)
         if done.retcode != 0:
-            said = (done.stderr.strip() or f"it ended with status {done.retcode}").splitlines()
-            raise Permanent(f"cannot make the database of aliases: newaliases: {said[-1]}")
+            raise Permanent(f"cannot make the database of aliases: newaliases: {reason(done)}")
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the file, its databases, and the settings of Postfix, which may name another file."""

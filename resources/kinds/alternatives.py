@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import stat
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Text, shaped
 from holdfast.resources.file_locks import file_lock
 from holdfast.resources.kinds._alternatives import ADMIN, CHOSEN, Group, parse
+from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds.file.base import found, os_errors
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
 
@@ -67,12 +67,10 @@ class InGroup(Edgeable, Reversible, Resource):
         """Call the tool, one state at a time: it has no lock. Raises `Permanent` with its message."""
         async with file_lock(CHOSEN):
             done = await ctx.run(TOOL, verb, *arguments, check=False)
-        told = "; ".join(line.strip() for line in done.stderr.splitlines() if line.strip())
-        if done.retcode != 0 or "not replacing" in told:  # a file is in the place of a link
-            why = re.sub(rf"{TOOL}: (error|warning): ", "", told) or f"{TOOL} ended with status {done.retcode}"
-            raise Permanent(f"cannot {self.doing()}: {why}")
-        if told:
-            ctx.log.warning("update-alternatives has a warning", why=told)
+        if done.retcode != 0 or "not replacing" in done.stderr:  # a file is in the place of a link
+            raise Permanent(f"cannot {self.doing()}: {reason(done)}")
+        if done.stderr.strip():
+            ctx.log.warning("update-alternatives has a warning", why=reason(done))
 
     @abstractmethod
     def doing(self) -> str:

@@ -18,6 +18,7 @@ from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Final, Permanent, Temporary
 from holdfast.resources.fields import Line, Text, Variables, field, parse_text, shaped
 from holdfast.resources.file_locks import file_lock
+from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds._debconf import PASSWORD, Answer, demand_answer, known, selections
 from holdfast.resources.kinds._source_hash import declared_digest
 from holdfast.resources.kinds.file import content
@@ -94,9 +95,8 @@ class Answers(Edgeable, Resource):
             lines = "".join(answer.line for answer in await self.wrong(ctx))
             done = await ctx.run("debconf-set-selections", stdin=lines, check=False)
         if done.retcode != 0:
-            told = "; ".join(line.strip() for line in done.stderr.splitlines() if line.strip())
-            text = f"cannot set answers of {self.name}: {told or 'debconf-set-selections failed'}"
-            raise Temporary(text, delay=1.0) if LOCKED in told else Permanent(text)
+            text = f"cannot set answers of {self.name}: {reason(done)}"
+            raise Temporary(text, delay=1.0) if LOCKED in done.stderr else Permanent(text)
 
     async def account(self, ctx: Context, delta: Delta) -> None:
         """After an error, report the answers that were set before it."""

@@ -11,12 +11,13 @@ from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from holdfast.resources import paths
 from holdfast.resources.accepts import accepts
-from holdfast.resources.context import Context, Watch
+from holdfast.resources.context import Completed, Context, Watch
 from holdfast.resources.contract import Concern, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, parse_list
+from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds._config_file import ConfigEntry
 from holdfast.resources.kinds._lines import bare, ended, split
 from holdfast.resources.kinds.file.base import os_errors
@@ -198,7 +199,7 @@ class Present(OfModules, kind="kmod.present"):
                 ctx.report.touched = True
                 done = await ctx.run("modprobe", name, check=False, timeout=MINUTE)
                 if done.retcode:
-                    raise Permanent(f"cannot load kernel module {name}: {_said(done.stderr, done.retcode)}")
+                    raise Permanent(f"cannot load kernel module {name}: {_said(done)}")
         if "persisted" in delta.fields:
             await self.placed(ctx).keep(ctx)
 
@@ -245,7 +246,7 @@ class Absent(OfModules, kind="kmod.absent"):
             ctx.report.touched = True
             done = await ctx.run("rmmod", name, check=False, timeout=MINUTE)
             if done.retcode:
-                raise Permanent(f"cannot remove kernel module {name}: {_said(done.stderr, done.retcode)}")
+                raise Permanent(f"cannot remove kernel module {name}: {_said(done)}")
         if "persisted" in delta.fields:
             await self.placed(ctx).keep(ctx)
 
@@ -274,10 +275,9 @@ def built_in() -> frozenset[str]:
     return frozenset(file.rpartition("/")[2].partition(".")[0].replace("-", "_") for file in files)
 
 
-def _said(stderr: str, status: int) -> str:
+def _said(done: Completed) -> str:
     """Return the words of a tool, and that this kernel has no modules, if that is so."""
-    words = re.sub(r"^(modprobe|rmmod): (FATAL|ERROR): ", "", stderr.strip()).rstrip(".") or f"status {status}"
-    release = os.uname().release
+    words, release = reason(done), os.uname().release
     if not paths.exists(f"{BUILT_IN}/{release}"):
         words += f"; {BUILT_IN}/{release} does not exist: in a container, load it on the host; after an upgrade, reboot"
     return words

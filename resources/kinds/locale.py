@@ -14,6 +14,7 @@ from holdfast.resources.dependencies import Dependency
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, shaped
+from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds._config_file import ConfigEntry
 from holdfast.resources.kinds._lines import bare, end_of, ended, split
 from holdfast.resources.kinds.file.base import os_errors
@@ -136,7 +137,7 @@ class Present(ConfigEntry, kind="locale.present"):
                 "(Debian), glibc-locale-source (Fedora) or glibc-i18ndata (openSUSE), or correct the name"
             )
         if done.retcode > 1:  # 1: there were warnings
-            raise Permanent(f"cannot compile the locale {self.name}: {done.stderr.strip()[-500:]}")
+            raise Permanent(f"cannot compile the locale {self.name}: {reason(done)}")
 
     def _charmap(self) -> str:
         """Return the character map: as declared, as in the name, or as the C library supports it."""

@@ -15,6 +15,7 @@ from holdfast.resources.dependencies import Dependency
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Final, Permanent, Temporary
 from holdfast.resources.fields import Account, Line, Text, field, shaped
+from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds._home_entry import HomeEntry
 from holdfast.resources.kinds._known_hosts import (
     DIGESTS,
@@ -215,8 +216,8 @@ class Present(InKnownHosts, kind="ssh_known_hosts.present"):
         lines = (line.partition(" ")[2] for line in done.stdout.splitlines() if not line.startswith("#"))
         shown = [KnownKey(key.enc, key.key) for key in map(parsed, lines) if key and inner_type(key.key) == key.enc]
         if not shown:
-            why = done.stderr.strip().splitlines()
-            raise Temporary(f"cannot get a key of {self.address()}: {why[-1] if why else 'it did not answer'}")
+            said = reason(done) if done.stderr.strip() else "it did not answer"
+            raise Temporary(f"cannot get a key of {self.address()}: {said}")
         right = [each for each in shown if self._is_right(each) and self.enc in {None, each.enc}]
         if not right:
             found = ", ".join(f"{each.enc} {fingerprint(each.key, 'sha256')}" for each in shown)

@@ -17,6 +17,7 @@ from holdfast.resources.dependencies import Dependency
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Text, shaped
+from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds._config_file import ConfigEntry
 from holdfast.resources.kinds.file.base import found, os_errors
 from holdfast.resources.kinds.file.content import finished, parse_contents
@@ -123,8 +124,7 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
         done = await ctx.run("visudo", "-c", *more, check=False, timeout=TIMEOUT)
         if done.retcode == 0:
             return None, done.stdout
-        said = (line.strip() for line in (done.stderr + done.stdout).splitlines())
-        return next(filter(None, said), f"it ended with status {done.retcode}"), ""
+        return reason(done), ""
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Put the file in place; put the former one back if the configuration has an error that it did not have."""

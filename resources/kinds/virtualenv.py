@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar
 
 from holdfast.resources import paths
-from holdfast.resources.context import Context, announced
+from holdfast.resources.context import Completed, Context, announced
 from holdfast.resources.contract import Uid
 from holdfast.resources.dependencies import Dependency, lies_in
 from holdfast.resources.effects import Effect, EffectVerb
@@ -15,6 +15,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Line, field, shaped
 from holdfast.resources.interfaces.language import LanguageInterface
 from holdfast.resources.interfaces.results import ChangeSet
+from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds._pip import FOREIGN, OLD, Choosing, RequirementFiles, Requirements, Versions, spec
 
 MINUTES = 5 * 60.0
@@ -126,7 +127,7 @@ class Managed(Choosing, kind="virtualenv.managed"):
             self.python, "-m", "venv", *switches, self.name, user=self.runas, check=False, timeout=MINUTES
         )
         if done.retcode:
-            raise Permanent(f"cannot make the virtual environment {self.name}: {_why(done.stdout, done.stderr)}")
+            raise Permanent(f"cannot make the virtual environment {self.name}: {_why(done)}")
         version = await ctx.run(f"{self.name}/bin/python", "-V", user=self.runas)
         if self.wanted:
             await super().check_apply(ctx, apply)
@@ -157,8 +158,7 @@ def _demand_trusted(path: str) -> None:
             raise Permanent(f"cannot make {path} as root: {error}; set `user` to the user that it belongs to") from None
 
 
-def _why(stdout: str, stderr: str) -> str:
+def _why(done: Completed) -> str:
     """Return why venv failed, with what to do on Debian, which has it in a package of its own."""
-    text = " ".join((stderr or stdout).split())[-500:]
-    missing = "ensurepip" in stdout + stderr or "No module named venv" in stderr
-    return f"{text}; install python3-venv" if missing else text
+    missing = "ensurepip" in done.stdout + done.stderr or "No module named venv" in done.stderr
+    return f"{reason(done)}; install python3-venv" if missing else reason(done)

@@ -101,7 +101,7 @@ async def test_the_file_and_the_database_are_those_of_postfix(mail):
 
 async def test_a_failure_of_newaliases_is_told(mail):
     """With its message; the next run tries again."""
-    with pytest.raises(Permanent, match="cannot make the database of aliases: newaliases: fatal: no"):
+    with pytest.raises(Permanent, match="cannot make the database of aliases: newaliases: no"):
         await declare(target="a").check_apply(world(mail, retcode=1, stderr="warning\nfatal: no\n"), True)
     assert not await declare(target="a").check_apply(world(mail, mail / "own.db"), True)
 

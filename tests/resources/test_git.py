@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from git_remote import GitRemote, Here, git
 from holdfast.resources import registry
 from holdfast.resources.errors import Permanent, Temporary
-from holdfast.resources.kinds.git.program import Credentials, Git, error_of
+from holdfast.resources.kinds.git.program import Credentials, Git
 from holdfast.resources.kinds.git.seen import parse_remote, parse_status
 
 
@@ -207,12 +207,10 @@ async def test_what_the_remote_repository_answers_is_the_error(here, target, tmp
 
 
 def test_output_of_git_is_understood():
-    """Renamed files have two paths; a detached HEAD is no branch; the error is the line that says what failed."""
+    """Renamed files have two paths; a detached HEAD is no branch."""
     head = ["# branch.oid (initial)", "# branch.head (detached)"]
     items = [*head, "1 .M N... 1 2 3 a b x y", "2 R. N... 1 2 3 a b R100 to", "1 from", "u UU N... 1 2 3 4 a b c z"]
     assert parse_status(items) == {"changed": {"x y": ".M", "to": "R.", "z": "UU"}}
     remote = parse_remote("ref: refs/heads/x/y\tHEAD\nabc\tHEAD\nabc\trefs/heads/x/y\ndef\trefs/tags/v^{}\n")
     assert (remote.default, remote.refs["HEAD"], remote.tags) == ("x/y", "abc", {})
     assert parse_remote("").refs == {}
-    assert error_of("warning: x\nfatal: no\nmore\n") == "no"
-    assert error_of("") == ""

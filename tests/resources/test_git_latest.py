@@ -174,7 +174,7 @@ async def test_the_lock_of_a_killed_git_is_removed(remote, here, target):
     declared = {"target": str(target), "force_reset": True, "apply": True}
     (target / "index.html").write_text("mine\n")
     lock.touch()
-    with pytest.raises(Permanent, match=r"index.lock': File exists.; another git is running there, or a killed one"):
+    with pytest.raises(Permanent, match=r"index.lock': File exists; another git is running there, or a killed one"):
         await here.check("git.latest", remote.url, **declared)
     os.utime(lock, (1, 1))
     with git_at_work(target), pytest.raises(Permanent, match=r"index.lock': File exists"):

@@ -17,6 +17,7 @@ from holdfast.resources.diff import hidden, unified
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, Texts
+from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds.file.base import (
     NEW_FILE,
     OwnedResource,
@@ -276,7 +277,7 @@ class WholeFile(Reversible, OwnedResource):
             for command in self.check_cmd:
                 done = await ctx.run(*shlex.split(command), path, check=False)
                 if done.retcode != 0:
-                    said = (done.stderr.strip() or done.stdout.strip() or f"status {done.retcode}").splitlines()[-1]
+                    said = reason(done)
                     raise Permanent(
                         f"cannot replace {self.name}: check_cmd {command!r} refuses the new content: {said}"
                     )

@@ -17,9 +17,9 @@ from holdfast.resources.dependencies import Dependency, owned_by
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Owner, Text, field, parse_list, shaped
-from holdfast.resources.kinds._commands import ended
+from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds.git.base import FOREIGN
-from holdfast.resources.kinds.git.program import ENVIRONMENT, Git, error_of, target_of
+from holdfast.resources.kinds.git.program import ENVIRONMENT, Git, target_of
 from holdfast.resources.paths import own_home
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
 
@@ -76,7 +76,7 @@ class Setting(Edgeable, Resource):
                 raise Permanent(f"cannot find the repository {self.repo}: declare it, or correct the path")
             done = await Git(ctx, place.real, self.user).run("config", "--local", *words, check=False)
         if done.retcode not in {0, 1}:
-            raise Permanent(f"cannot use {self.where}: {error_of(done.stderr) or ended(done.retcode)}")
+            raise Permanent(f"cannot use {self.where}: {reason(done)}")
         return done
 
     def watch(self, ctx: Context) -> Watch:

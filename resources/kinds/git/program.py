@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from holdfast.resources import accounts, paths
 from holdfast.resources.context import Completed, Services
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary, refused_call
-from holdfast.resources.kinds._commands import ended
+from holdfast.resources.kinds._commands import reason
 from holdfast.resources.paths.handle import ABSENT, Handle, acl_of, what
 from holdfast.resources.paths.place import Place
 from holdfast.resources.paths.trust import Weakness, weakness
@@ -164,8 +164,7 @@ class Git:
         """Run another program as the same user. Raises `Permanent` if it fails."""
         done = await self.ctx.run(*argv, user=self.user, cwd="/", timeout=LOCAL, check=False)
         if done.retcode != 0:
-            said = done.stderr.strip().splitlines() or [ended(done.retcode)]
-            raise Permanent(f"cannot prepare {self.directory}: {said[-1]}")
+            raise Permanent(f"cannot prepare {self.directory}: {reason(done)}")
 
     def environment(self, *, network: bool) -> dict[str, str]:
         """Return the variables of git: its settings, where it looks for a repository, and credentials."""
@@ -180,20 +179,12 @@ class Git:
 
     def failure(self, doing: str, done: Completed, *, network: bool = False) -> HoldfastError:
         """Return the error of a command that has failed."""
-        said = error_of(done.stderr) or ended(done.retcode)
+        said = reason(done)
         advice = next((f"; {hint}" for part, hint in ADVICE.items() if part in done.stderr), "")
         if not network:
             return Permanent(f"cannot {doing} in {self.directory}: {said}{advice}")
         lasting = any(part in done.stderr for part in LASTING)
         return (Permanent if lasting else Temporary)(f"cannot read {self.url}: {said}{advice}")
-
-
-def error_of(text: str) -> str:
-    """Return the line of git's messages that tells the error."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if line.startswith(("fatal: ", "error: ", "! [rejected]"))]
-    first = (telling or lines[-1:] or [""])[0]
-    return first.removeprefix("fatal: ").removeprefix("error: ")
 
 
 class Target(NamedTuple):

@@ -19,6 +19,7 @@ from holdfast.resources.dependencies import Dependency
 from holdfast.resources.errors import HoldfastError, Permanent, refused_call
 from holdfast.resources.fields import Text, shaped
 from holdfast.resources.file_locks import file_lock
+from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds._netfilter import Filter, changes
 from holdfast.resources.kinds.iptables.listings import Listings
 from holdfast.resources.traits import Backed, Edgeable
@@ -84,9 +85,7 @@ class Tables(Backed, Edgeable, Resource):
 
     def failure(self, done: Completed) -> Permanent:
         """Return the error of a command that has failed."""
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip() and not line.startswith("Try ")]
-        said = (lines or [f"it ended with status {done.retcode}"])[0]
-        return Permanent(f"cannot use the chain {self.in_chain} of {self.table}: {said}")
+        return Permanent(f"cannot use the chain {self.in_chain} of {self.table}: {reason(done)}")
 
     async def listing(self, ctx: Context) -> list[str] | None:
         """Return the rules of the chain as iptables prints them; None if there is no such chain."""
@@ -197,7 +196,7 @@ class Saving(Tables):
     async def _dump(self, ctx: Context) -> str:
         done = await ctx.run(f"{self.program}-save", check=False)
         if done.retcode != 0:
-            raise Permanent(f"cannot save the rules: {(done.stderr.strip().splitlines() or ['it failed'])[0]}")
+            raise Permanent(f"cannot save the rules: {reason(done)}")
         return done.stdout
 
     async def write(self, ctx: Context) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from holdfast.resources import paths
 from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds.file.base import demand_parent, found, make_parents, os_errors, ownership, place_of
 from holdfast.resources.kinds.mount import table
 from holdfast.resources.kinds.mount.lines import masked
@@ -107,7 +108,7 @@ async def mount(ctx: Context, call: MountCall, point: str) -> None:
     ctx.report.touched = True
     done = await ctx.run(*argv, check=False, timeout=MINUTES, env=env, user=user)
     if done.retcode:
-        raise Permanent(f"cannot mount {device} at {point}: {_words(done.stderr, done.retcode)}")
+        raise Permanent(f"cannot mount {device} at {point}: {masked(reason(done))}")
 
 
 def _without_password(fstype: str, opts: Sequence[str]) -> tuple[Sequence[str], str]:
@@ -126,7 +127,7 @@ async def mount_listed(ctx: Context, point: str) -> None:
     await make_point(ctx, await real_point(ctx, point), make=False)
     done = await ctx.run("mount", point, check=False, timeout=MINUTES)
     if done.retcode:
-        raise Permanent(f"cannot mount {point}: {_words(done.stderr, done.retcode)}")
+        raise Permanent(f"cannot mount {point}: {masked(reason(done))}")
 
 
 async def remount(ctx: Context, seen: Mount, opts: Sequence[str]) -> None:
@@ -140,7 +141,7 @@ async def remount(ctx: Context, seen: Mount, opts: Sequence[str]) -> None:
     argv = ["mount", "-o", ",".join(["remount", *bind, *shown]), seen.source or "none", seen.point]
     done = await ctx.run(*argv, check=False, timeout=MINUTES)
     if done.retcode:
-        raise Permanent(f"cannot change the options of {seen.point}: {_words(done.stderr, done.retcode)}")
+        raise Permanent(f"cannot change the options of {seen.point}: {masked(reason(done))}")
 
 
 async def unmount(ctx: Context, point: str, user: str | None = None) -> None:
@@ -156,14 +157,8 @@ async def unmount(ctx: Context, point: str, user: str | None = None) -> None:
     done = await ctx.run("umount", point, check=False, timeout=MINUTES, user=user)
     if not done.retcode:
         return
-    words = _words(done.stderr, done.retcode)
+    words = masked(reason(done))
     if "busy" in words:
         who = await ctx.long_blocking(table.users_of, point)
         raise Temporary(f"cannot unmount {point}: {who or words}")
     raise Permanent(f"cannot unmount {point}: {words}")
-
-
-def _words(stderr: str, status: int) -> str:
-    """Return what a command has said, in one line without passwords."""
-    lines = [line.strip().rstrip(".") for line in stderr.splitlines() if line.strip() and "dmesg" not in line]
-    return masked("; ".join(lines[:3])) or f"status {status}"

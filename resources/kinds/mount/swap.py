@@ -10,6 +10,7 @@ from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
+from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds.file.base import found, os_errors
 from holdfast.resources.kinds.mount import table
 from holdfast.resources.kinds.mount.acting import MINUTES
@@ -78,7 +79,7 @@ class Swap(InFstab, kind="mount.swap"):
             ctx.report.touched = True
             done = await ctx.run("swapon", path, check=False, timeout=MINUTES)
             if done.retcode:
-                raise Permanent(f"cannot use swap space {self.name}: {done.stderr.strip() or done.retcode}")
+                raise Permanent(f"cannot use swap space {self.name}: {reason(done)}")
             used = await self._active(ctx)
             ctx.report.changes = {} if used is None else {name: str(value) for name, value in used._asdict().items()}
             ctx.report.changes.pop("device", None)

@@ -17,6 +17,7 @@ from holdfast.resources.dependencies import Dependency
 from holdfast.resources.errors import Permanent, refused_call
 from holdfast.resources.fields import Text, shaped
 from holdfast.resources.file_locks import file_lock
+from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds._netfilter import Filter, changes
 from holdfast.resources.traits import Edgeable
 from holdfast.resources.watches import either
@@ -77,9 +78,7 @@ class Nft(Edgeable, Resource):
 
     def failure(self, done: Completed) -> Permanent:
         """Return the error of a run of nft."""
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        said = next((line.partition("Error: ")[2] for line in lines if "Error: " in line), (lines or ["it failed"])[0])
-        return Permanent(f"cannot use {self.where}: {said}")
+        return Permanent(f"cannot use {self.where}: {reason(done)}")
 
     async def listing(self, ctx: Context, *options: str, what: str = "") -> str | None:
         """Return the table or the chain as nft prints it; None if it is not there."""

@@ -9,6 +9,7 @@ from holdfast.resources.context import Completed, Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.dependencies import Dependency
 from holdfast.resources.errors import Permanent, refused_call
+from holdfast.resources.kinds._commands import reason
 from holdfast.resources.traits import Edgeable
 
 DIRECTORY, DEFAULTS, SWITCH = "/etc/ufw", "/etc/default/ufw", "/etc/ufw/ufw.conf"
@@ -30,9 +31,7 @@ class Ufw(Edgeable, Resource):
 
     def failure(self, done: Completed) -> Permanent:
         """Return the error of a run of ufw."""
-        lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        said = next((line for line in lines if line.startswith("ERROR: ")), (lines or ["it failed"])[0])
-        return Permanent(f"cannot use ufw: {said.removeprefix('ERROR: ')}")
+        return Permanent(f"cannot use ufw: {reason(done)}")
 
     async def setting(self, ctx: Context, path: str, name: str) -> str:
         """Return a setting in one of ufw's files; empty if it is not there. Raises `Permanent`."""
