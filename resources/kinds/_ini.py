@@ -12,6 +12,8 @@ COMMENTS = "#;"
 TOP = ""
 """The name of the part before the first section."""
 BLANKS = " \t"
+BOM = "\ufeff"
+"""Mark of the byte order, with which some editors begin a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +123,13 @@ class IniText:
 
     def __init__(self, text: str, style: Style) -> None:
         self.style = style
-        self.entries = parse(text, style)
+        self._mark = BOM if text.startswith(BOM) else ""
+        self.entries = parse(text.removeprefix(BOM), style)
         self._end = end_of(text[: text.find("\n") + 1])
 
     def text(self) -> str:
         """Return the edited text."""
-        return joined(self.entries)
+        return self._mark + joined(self.entries)
 
     def put(self, section: str, key: str, value: str) -> None:
         """Give an option its value: in its first line, or in a new one. Repetitions are removed."""
@@ -138,7 +141,8 @@ class IniText:
             return
         first = present[0]
         new = Entry(section, self._lines(first.before, value, first.indent), key, first.before, value)
-        self.entries = [new if entry is first else entry for entry in self.entries if entry not in present[1:]]
+        more = {*map(id, present[1:])}  # a repetition may be equal to the first one
+        self.entries = [new if entry is first else entry for entry in self.entries if id(entry) not in more]
 
     def remove(self, section: str, key: str) -> None:
         """Remove an option, with all repetitions."""

@@ -15,7 +15,7 @@ from holdfast.resources.kinds._lines import split
 from holdfast.resources.kinds._ssh_keys import TYPE
 
 HASHED = re.compile(r"\|1\|([A-Za-z0-9+/=]+)\|([A-Za-z0-9+/=]+)")
-_LINE = re.compile(rf"[ \t]*(?P<hosts>[^\s#@]\S*)[ \t]+(?P<enc>{TYPE})[ \t]+(?P<key>[^ \t\r\n]+)(?P<rest>[^\n]*\n?)")
+_LINE = re.compile(rf"[ \t]*(?P<hosts>[^\s#@]\S*)[ \t]+(?P<enc>{TYPE})[ \t]+(?P<key>[^ \t\r\n\0]+)(?P<rest>[^\n]*\n?)")
 DIGESTS = {"md5": 16, "sha1": 20, "sha224": 28, "sha256": 32, "sha384": 48, "sha512": 64}
 """Name of a hash -> length of its digests in bytes."""
 

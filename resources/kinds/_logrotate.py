@@ -66,7 +66,7 @@ def parse(text: str) -> Configuration:
             names = _names([lines[each] for each in header] + [row[:-1]])
             blocks.append(_block(names, header[0] if header else number, rows))
             header = []
-        elif not row.endswith("}") and (row[0] in "/~\"'" or any(sign in row for sign in "*?[")):
+        elif not row.endswith("}") and _is_header(row):
             header.append(number)
         elif "{" in row or "}" in row:
             raise ValueError(f"line {number + 1}: a brace must be at the end of a line of its own")
@@ -75,6 +75,11 @@ def parse(text: str) -> Configuration:
     if header:
         raise ValueError(f"line {header[0] + 1}: a block is not begun")
     return Configuration(lines, Block((), tuple(defaults), 0, len(lines)), tuple(blocks))
+
+
+def _is_header(row: str) -> bool:
+    """Return whether a line names log files. A directive may have a glob as its value: `taboopat + *.v`."""
+    return row[0] in "/~\"'" or (WORD.fullmatch(row) is None and any(sign in row for sign in "*?["))
 
 
 def _rows(lines: Sequence[str]) -> Iterator[tuple[int, str]]:

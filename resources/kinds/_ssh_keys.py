@@ -70,8 +70,11 @@ def inner_type(key: str) -> str:
 
 
 def parsed(line: str) -> AuthorizedKey | None:
-    """Return the key of a line of an authorized_keys file; None for a comment, a blank line, and what sshd ignores."""
-    text = line.strip(" \t\r\n")
+    """Return the key of a line of an authorized_keys file; None for a comment, a blank line, and what sshd ignores.
+
+    For sshd, a line ends at a NUL character, so that a key before one is valid.
+    """
+    text = line.partition("\0")[0].strip(" \t\r\n")
     if not text or text.startswith("#"):
         return None
     options = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import field_validator, model_validator
@@ -110,27 +111,37 @@ class InAcl(Edgeable, Reversible, Resource):
         return place, seen
 
     def _places(self) -> Iterator[tuple[Place, os.stat_result]]:
-        """Yield the path and, with `recurse`, what is below it. Blocks."""
+        """Yield, with `recurse`, what is below the path, and the path itself at the end. Blocks.
+
+        An ACL may let a user write a directory, and what is in such a directory is not changed: so each directory comes
+        after its content.
+        """
         place, seen = self.top()
-        yield place, seen
         if self.recurse and stat.S_ISDIR(seen.st_mode):
             for each, status in trees.below(trees.enter(place, seen) or place.enter()):
                 kinds = (stat.S_ISDIR,) if self.default else (stat.S_ISDIR, stat.S_ISREG, stat.S_ISFIFO, stat.S_ISSOCK)
                 if any(is_kind(status.st_mode) for is_kind in kinds) and not is_temporary(each.name):
                     yield each, status
+        yield place, seen
 
     def _read(self, place: Place, seen: os.stat_result, attribute: str) -> Acl:
         data = read_acl(place, attribute)
         return _posix_acl.decoded(data) if data or attribute == DEFAULT_ACL else _posix_acl.of_mode(seen.st_mode)
 
+    def _wrong(self, wanted: Wanted) -> Iterator[tuple[Place, os.stat_result, Acl]]:
+        """Yield each place whose entries differ, with its ACL. Blocks. Raises `OSError` and `Unsafe`."""
+        for place, seen in self._places():
+            try:
+                acl = self._read(place, seen, wanted.attribute)
+            except FileNotFoundError:  # gone since it was listed
+                continue
+            if not self.right(acl, wanted, seen):
+                yield place, seen, acl
+
     def differing(self, wanted: Wanted) -> list[str]:
         """Return the paths whose entries differ. Blocks. Raises `Permanent` or `Temporary`."""
         with os_errors("read the ACL of", self.name):
-            return [
-                place.path
-                for place, seen in self._places()
-                if not self.right(self._read(place, seen, wanted.attribute), wanted, seen)
-            ]
+            return [place.path for place, _, _ in self._wrong(wanted)]
 
     def present(self, wanted: Wanted) -> Mapping[str, str]:
         """Return the permissions of the entries of the path itself: name -> `r-x`. Blocks."""
@@ -145,17 +156,12 @@ class InAcl(Edgeable, Reversible, Resource):
         await (ctx.long_blocking if self.recurse else ctx.blocking)(self._repair, wanted)
 
     def _repair(self, wanted: Wanted) -> None:
-        with os_errors("walk", self.name):
-            places = [*self._places()]
-        for place, seen in places:
-            with os_errors("change the ACL of", place.path):
-                acl = self._read(place, seen, wanted.attribute)
-                if self.right(acl, wanted, seen):
-                    continue
-                if self.default and not acl:
-                    acl = _posix_acl.of_mode(seen.st_mode)
-                new = self.changed(acl, wanted, seen)
-                put_acl(place, seen, wanted.attribute, _posix_acl.encoded(new) if new else b"")
+        with os_errors("read the ACL of", self.name):
+            for place, seen, acl in self._wrong(wanted):
+                present = _posix_acl.of_mode(seen.st_mode) if self.default and not acl else acl
+                new = self.changed(present, wanted, seen)
+                with os_errors("change the ACL of", place.path), suppress(FileNotFoundError):
+                    put_acl(place, seen, wanted.attribute, _posix_acl.encoded(new) if new else b"")
 
     # -- what else the engine asks --------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 
 import pytest
@@ -15,7 +16,7 @@ from holdfast.resources.context import Report
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds import _posix_acl
 from holdfast.resources.kinds._posix_acl import GROUP, GROUP_OBJ, MASK, OTHER, USER, USER_OBJ, base
-from holdfast.resources.paths.attributes import read_acl
+from holdfast.resources.paths.attributes import put_acl, read_acl
 from holdfast.resources.paths.trust import ACL, DEFAULT_ACL
 from holdfast.resources.testing import FakeContext
 
@@ -180,3 +181,44 @@ def test_lists_are_stored_exactly_and_nobody_gains_by_a_removal(entries, number,
     fewer = _posix_acl.without(entries, [key for key in entries if key[0] in {USER, GROUP}])
     assert base(MASK) not in fewer
     assert fewer[base(GROUP_OBJ)] & ~(entries[base(GROUP_OBJ)] & mask) == 0
+
+
+@as_root
+async def test_many_directories_of_a_user_are_not_open_at_once(tmp_path, file, ctx):
+    """A user could otherwise use up the descriptors of the agent."""
+    home = tmp_path / "home"
+    for number in range(100):
+        (home / str(number)).mkdir(parents=True)
+        os.chown(home / str(number), UID, UID)
+    os.chown(home, UID, UID)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 30, hard))
+    try:
+        assert not await declare(home, acl_name=1, perms="rX", recurse=True).check_apply(ctx, True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert all(acl(path)[USER, 1] == 5 for path in (home, *home.iterdir()))
+
+
+async def test_a_file_that_is_removed_during_the_walk_does_not_matter(tmp_path, file, ctx, monkeypatch):
+    """Neither before its ACL is read nor before it is changed."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    for name in "abc":
+        (tree / name).write_text("")
+
+    def reading(place, attribute):
+        if place.name == "a":
+            (tree / "a").unlink(missing_ok=True)
+        return read_acl(place, attribute)
+
+    def putting(place, *more):
+        if place.name == "b":
+            (tree / "b").unlink(missing_ok=True)
+        put_acl(place, *more)
+
+    monkeypatch.setattr("holdfast.resources.kinds.acl.read_acl", reading)
+    monkeypatch.setattr("holdfast.resources.kinds.acl.put_acl", putting)
+    assert not await declare(tree, acl_name=UID, perms="r", recurse=True).check_apply(ctx, True)
+    assert sorted(path.name for path in tree.iterdir()) == ["c"]
+    assert acl(tree / "c")[USER, UID] == 4

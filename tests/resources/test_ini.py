@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from holdfast.resources.errors import Permanent
-from holdfast.resources.kinds._ini import Style, joined, parse, values
+from holdfast.resources.kinds._ini import BOM, Style, joined, parse, values
 from holdfast.resources.kinds.ini import IniFile, OptionsAbsent, OptionsPresent, SectionsAbsent, SectionsPresent
 
 LINES = st.sampled_from(
@@ -201,3 +201,11 @@ def test_a_file_that_would_be_read_differently_is_not_written(monkeypatch):
     monkeypatch.setattr("holdfast.resources.kinds._ini.IniText.put", lambda *_: None)
     with pytest.raises(Permanent, match="'x' would be read as something else in an ini file"):
         OptionsPresent.declare("/f", sections={"a": {"x": "2"}}).edited("[a]\n", ())
+
+
+@pytest.mark.parametrize("mark", ["", BOM])
+def test_a_repeated_option_is_changed_once(mark):
+    """Also if both lines are equal, and behind a mark of the byte order, which stays."""
+    resource = OptionsPresent.declare("/f", sections={"a": {"x": "2"}})
+
+    assert resource.edited(f"{mark}[a]\nx=1\nx=1\ny=1\n", ()) == f"{mark}[a]\nx=2\ny=1\n"

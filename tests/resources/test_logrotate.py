@@ -43,6 +43,13 @@ SYSLOG = """\
 """
 
 
+def test_a_glob_as_the_value_of_a_directive_is_no_log_file():
+    """A glob without a directive names log files."""
+    known = parse("taboopat + *.v\n*.log\n{\n}\n")
+    assert known.defaults.value("taboopat") == "+ *.v"
+    assert known.blocks[0].names == ("*.log",)
+
+
 def test_blocks_and_defaults_are_found():
     """Names on several lines and in quotes; scripts are no directives; the last directive counts."""
     known = parse(SYSLOG)

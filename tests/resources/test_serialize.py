@@ -176,3 +176,10 @@ def test_states_that_merge_different_data_agree():
 
     assert one.contradicts(other) is None
     assert one.contradicts(declared(dataset={"a": 2})) == "dataset differs"
+
+
+@pytest.mark.parametrize("value", ["abc%secret", "%(secret)s", "%(x)s secret"])
+def test_no_value_of_a_file_is_told(value):
+    """An error names section and option: the value may be a secret."""
+    with pytest.raises(Permanent, match=r"the value of 'x' in \[a\] has a wrong %$"):
+        FORMATS["configparser"]().data(f"[a]\nx = {value}\n".encode())

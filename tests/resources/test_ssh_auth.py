@@ -206,6 +206,13 @@ def test_options_end_as_for_sshd(line, options):
     assert parsed(line).key == KEY
 
 
+@pytest.mark.parametrize("end", ["\0", "\0x", "\0 \0\r\n"])
+def test_a_nul_character_does_not_hide_a_key(end):
+    """sshd reads a line up to a NUL character, so that a user could keep a key that is declared absent."""
+    assert parsed(f"ssh-ed25519 {KEY}{end}").key == KEY
+    assert declare("absent").edited(f"ssh-ed25519 {KEY}{end}") == ""
+
+
 @pytest.mark.parametrize("line", ["", "# ssh-ed25519 x", f'command="a ssh-ed25519 {KEY}', "ssh-ed25519", "no-pty"])
 def test_what_sshd_ignores_is_no_key(line):
     """Comments, open quotes, and types without a key."""

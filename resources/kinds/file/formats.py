@@ -192,10 +192,12 @@ class Ini(Format):
         parser = self._parser()
         try:
             parser.read_string(text.decode())
-        except configparser.Error as error:  # its message repeats the line, which may be a secret
+            return {name: dict(parser.items(name)) for name in parser.sections()}
+        except configparser.InterpolationError as error:  # its message repeats the value, which may be a secret
+            raise ValueError(f"the value of {error.args[0]!r} in [{error.args[1]}] has a wrong %") from None
+        except configparser.Error as error:  # its message repeats the line
             lines = [line for line, _ in getattr(error, "errors", ())] or [getattr(error, "lineno", 1)]
             raise ValueError(f"line {lines[0]} is wrong ({type(error).__name__})") from None
-        return {name: dict(parser.items(name)) for name in parser.sections()}
 
 
 def _settings(data: Any) -> Iterator[tuple[str, str | None, str | None]]:
