@@ -230,6 +230,7 @@ class Services(Protocol):
         combined: bool = False,
         on_line: Callable[[], None] | None = None,
         shown: bool = False,
+        exact: bool = False,
     ) -> Completed:
         """Run a command, given as its argument list, and wait until it ends.
 
@@ -243,7 +244,8 @@ class Services(Protocol):
         `combined` reads both outputs from one pipe, in the order in which they are written, as `stdout`; `stderr` is
         then empty. `limit` is the number of bytes kept of each output; the rest is dropped, and `truncated` is set.
         `shown` displays the output to a watching operator while the command runs; use it for commands that change
-        something and may take long.
+        something and may take long. Bytes of `stdout` that are not UTF-8 are replaced; with `exact` they become
+        surrogates, which `stdin` accepts, so that a text can be edited without loss.
 
         `on_start` is called with the process id. `on_line` makes the command a watching command: `on_line` is called
         when there are new lines on stdout, at most four times a second (meanwhile output waits in the pipe). When a

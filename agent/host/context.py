@@ -179,6 +179,7 @@ class HostContext:
         combined: bool = False,
         on_line: Callable[[], None] | None = None,
         shown: bool = False,
+        exact: bool = False,
     ) -> Completed:
         """Run a command: see the protocol."""
         from holdfast.agent.host.run import run  # noqa: PLC0415 - only commands need it
@@ -188,6 +189,7 @@ class HostContext:
         command = CommandSpec(
             argv, cwd, env, stdin, user, group, umask, timeout, check, limit, on_start, stop_signal, combined, on_line
         )
+        command = command._replace(exact=exact)
         if shown and self._host.onlooker:
             command = command._replace(on_output=partial(self._host.onlooker, self.identity))
         return await run(command, self._host.blocking)

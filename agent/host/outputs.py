@@ -97,6 +97,6 @@ class Output:
             self.news.set()
             self.ended.set()
 
-    def text(self) -> str:
-        """Return the text that was kept; bytes that are not UTF-8 are replaced."""
-        return self._data.decode(errors="replace")
+    def text(self, *, exact: bool = False) -> str:
+        """Return the text that was kept; bytes that are not UTF-8 are replaced, or become surrogates with `exact`."""
+        return self._data.decode(errors="surrogateescape" if exact else "replace")

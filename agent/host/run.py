@@ -207,7 +207,7 @@ class RunningCommand:
             self.command.argv,
             self.containment.pid,
             status,
-            out.text(),
+            out.text(exact=self.command.exact),
             err.text() if err else "",
             out.truncated or (err is not None and err.truncated),
         )

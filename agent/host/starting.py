@@ -37,6 +37,7 @@ class CommandSpec(NamedTuple):
     on_line: Callable[[], None] | None = None
     on_output: Callable[[str, bytes], None] | None = None
     """Called with `stdout` or `stderr` and the data; with empty data at the end."""
+    exact: bool = False
 
 
 class CommandUser(NamedTuple):
@@ -240,7 +241,7 @@ def _refusal(command: CommandSpec, error: OSError) -> HoldfastError:
 def _stdin(text: str | None) -> Iterator[int]:
     """Yield a descriptor of a memory file with the text, which unlike a pipe needs no writer."""
     if text is not None:
-        with in_memory("stdin", text.encode()) as number:
+        with in_memory("stdin", text.encode(errors="surrogateescape")) as number:
             yield number
         return
     number = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)

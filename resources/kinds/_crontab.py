@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from holdfast.resources.kinds._lines import split
+
 
 class Words(NamedTuple):
     """The words that mark the managed part of a crontab."""
@@ -92,7 +94,7 @@ class Crontab:
 
         `words` are used if the crontab has no tag line yet.
         """
-        lines = without_header(text).splitlines()
+        lines = [line.removesuffix("\n") for line in split(without_header(text))]
         ours = next((number for number, line in enumerate(lines, 1) if line in TAGS), len(lines))
         words = TAGS.get(lines[ours - 1], words) if ours else words
         return cls([*(CrontabSection([line]) for line in lines[:ours]), *_sections(lines[ours:])], words)
@@ -192,7 +194,7 @@ def _job(before: Iterable[str], line: re.Match[str], *, disabled: bool) -> CronJ
 
 def without_header(text: str) -> str:
     """Return the text of a crontab without the lines that some implementations of cron show before it."""
-    return "".join(text.splitlines(keepends=True)[3:]) if text.startswith(HEADER) else text
+    return "".join(split(text)[3:]) if text.startswith(HEADER) else text
 
 
 def comment_text(comment: str) -> str:

@@ -75,7 +75,7 @@ def known(texts: Iterable[str]) -> Mapping[str, Known]:
     found: dict[str, Known] = {}
     for text in texts:
         for paragraph in text.split("\n\n"):
-            fields = {match[1]: match[2] for match in map(FIELD.fullmatch, paragraph.splitlines()) if match}
+            fields = {match[1]: match[2] for match in map(FIELD.fullmatch, paragraph.split("\n")) if match}
             if name := fields.get("Name"):
                 owners = frozenset(fields.get("Owners", "").replace(",", " ").split())
                 value = fields.get("Value")

@@ -44,7 +44,7 @@ class InCrontab(Edgeable, Reversible, Resource):
 
     async def present(self, ctx: Context) -> str:
         """Return the text of the present crontab; empty if there is none. Raises `Permanent`."""
-        done = await ctx.run("crontab", "-u", self.user, "-l", check=False)
+        done = await ctx.run("crontab", "-u", self.user, "-l", check=False, exact=True)
         if done.retcode != 0 and "no crontab" not in done.stderr:
             raise Permanent(f"cannot read the crontab of {self.user}: {reason(done)}")
         if done.truncated:  # the missing part would be lost when the crontab is written

@@ -314,7 +314,7 @@ class File(FromSources, InCrontab, kind="cron.file"):
     async def inverse(self, ctx: Context) -> Declaration:
         """Return the present crontab, which may be empty."""
         copy = str(ctx.var_dir / f"crontab-{self.user}")
-        await ctx.write_file(copy, without_header(await self.present(ctx)).encode(), mode=0o600, touches=False)
+        await ctx.write_file(copy, _bytes(without_header(await self.present(ctx))), mode=0o600, touches=False)
         return Declaration("cron.file", {"name": copy, "user": self.user}, copy)
 
     @announced
@@ -335,7 +335,7 @@ class File(FromSources, InCrontab, kind="cron.file"):
                 await self.put(ctx, wanted)
             if without_header(await self.present(ctx)) != wanted:
                 raise Permanent(f"the crontab of {self.user} still differs after the repair")
-        diff = unified(present.encode(), wanted.encode(), f"crontab of {self.user}")
+        diff = unified(_bytes(present), _bytes(wanted), f"crontab of {self.user}")
         instead = hidden(self.show_changes or None, 0o600)
         ctx.report.diff = "" if instead else diff
         ctx.report.changes = {"diff": instead or diff}
@@ -347,7 +347,7 @@ class File(FromSources, InCrontab, kind="cron.file"):
         name, trusted = self.source_hash_name or "", self.template is not None
         sources = ((self.name, None),)
         _, data = await content.fetch(ctx, sources, trusted=trusted, source_hash=self.source_hash, name=name)
-        text = content.decoded(data, self.name)
+        text = content.decoded(data, self.name) if self.template else data.decode(errors="surrogateescape")
         if self.template:
             own = {"source": self.name, "name": self.name, "user": self.user, "saltenv": "base"}
             variables = {**own, **(self.defaults or {}), **(self.context or {})}
@@ -355,3 +355,7 @@ class File(FromSources, InCrontab, kind="cron.file"):
         if "\0" in text:
             raise Permanent(f"cannot use {self.name} as a crontab: it has a NUL character")
         return content.finished(text, newline=True)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")

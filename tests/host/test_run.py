@@ -122,6 +122,13 @@ async def test_cwd_stdin_and_umask(tmp_path):
     assert (await sh("cat")).stdout == ""
 
 
+async def test_exact_output_can_be_passed_on():
+    """Bytes that are not UTF-8 are replaced, unless the output is to be exact; then the input has them again."""
+    assert (await sh("printf 'a\\377'")).stdout == "a\ufffd"
+    said = (await sh("printf 'a\\377'", exact=True)).stdout
+    assert (await sh("od -An -tx1", stdin=said)).stdout.split() == ["61", "ff"]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 async def test_another_user():
     """A command as another user has that user's uid, groups, HOME and name, and none of the agent's."""

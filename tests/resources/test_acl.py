@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import stat
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -192,7 +193,7 @@ async def test_many_directories_of_a_user_are_not_open_at_once(tmp_path, file, c
         os.chown(home / str(number), UID, UID)
     os.chown(home, UID, UID)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 30, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (sum(1 for _ in Path("/proc/self/fd").iterdir()) + 30, hard))
     try:
         assert not await declare(home, acl_name=1, perms="rX", recurse=True).check_apply(ctx, True)
     finally:

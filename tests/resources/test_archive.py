@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import gzip
+import hashlib
 import io
 import os
 import shutil
@@ -24,6 +25,7 @@ from pydantic import ValidationError
 
 from deadline import DEADLINE
 from holdfast.agent.host.host import LocalHost
+from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.kinds.archive import extraction, manifest, record
 from holdfast.resources.kinds.archive.extracted import Extracted
@@ -138,7 +140,7 @@ async def test_a_file_that_was_touched_is_read_once(host, tmp_path, monkeypatch)
     (tmp_path / "out/app/a").chmod(0o600)
     read = []
     real = manifest.hash_of
-    monkeypatch.setattr(manifest, "hash_of", lambda handle: read.append(handle) or real(handle))
+    monkeypatch.setattr(manifest, "hash_of", lambda *given: read.append(given) or real(*given))
     for _ in range(3):
         assert (await run(host, tmp_path))[0]
     assert len(read) == 1
@@ -283,6 +285,21 @@ async def test_special_bits_of_modes_are_left_out(host, tmp_path):
     shutil.rmtree(tmp_path / "out")
     await run(host, tmp_path, trusted=True)
     assert [stat.S_IMODE((tmp_path / "out" / name).stat().st_mode) for name in ("app", "app/a")] == [0o1777, 0o6777]
+
+
+async def test_a_directory_that_follows_its_content_has_its_own_mode(host, tmp_path):
+    """It is private as in the archive, although it had to be made before."""
+    await run(host, tmp_path, tar(Entry("app/a", b"x"), directory("app", 0o700)))
+    assert stat.S_IMODE((tmp_path / "out/app").stat().st_mode) == 0o700
+
+
+def test_a_file_that_grows_is_not_read_forever(tmp_path):
+    """Only one byte more than expected is read, which shows that the content differs."""
+    path = tmp_path / "f"
+    path.write_bytes(b"12345")
+    handle, _ = paths.at(str(path)).open()
+    assert manifest.hash_of(handle, 5) == hashlib.sha256(b"12345").hexdigest()
+    assert manifest.hash_of(handle, 3) == hashlib.sha256(b"1234").hexdigest()
 
 
 HOSTILE = {

@@ -208,3 +208,16 @@ async def test_a_crontab_with_a_nul_character_is_refused(ctx):
     with pytest.raises(Permanent, match="it has a NUL character"):
         await File.declare("salt://tab").check_apply(ctx, True)
     assert ctx.tab == ""
+
+
+ODD = "# \udce9 \x0c5 * * * * /bin/y\u2028\x85\r\n\r\n1 * * * * /bin/z\udcff\r\n"
+
+
+async def test_other_lines_keep_each_byte(ctx):
+    """Bytes that are not UTF-8, carriage returns, and characters at which only Python ends a line."""
+    ctx.tab = before = f"{ODD}{OWN.tag}\n{ODD}"
+    await Present.declare("/bin/x", identifier=None).check_apply(ctx, True)
+
+    assert ctx.tab == f"{before}* * * * * /bin/x\n"
+    await Absent.declare("/bin/x", identifier=None).check_apply(ctx, True)
+    assert ctx.tab == before

@@ -208,7 +208,7 @@ def test_options_end_as_for_sshd(line, options):
 
 @pytest.mark.parametrize("end", ["\0", "\0x", "\0 \0\r\n"])
 def test_a_nul_character_does_not_hide_a_key(end):
-    """sshd reads a line up to a NUL character, so that a user could keep a key that is declared absent."""
+    """A user could otherwise keep a key that is declared absent: sshd reads a line only up to a NUL character."""
     assert parsed(f"ssh-ed25519 {KEY}{end}").key == KEY
     assert declare("absent").edited(f"ssh-ed25519 {KEY}{end}") == ""
 

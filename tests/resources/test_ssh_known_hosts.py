@@ -100,7 +100,7 @@ async def test_the_inverse_is_the_present_key(tmp_path):
 
 
 def test_a_nul_character_does_not_hide_a_key():
-    """ssh reads a line up to a NUL character, and so does Holdfast."""
+    """A line ends there for ssh, and so it does for Holdfast."""
     text = f"git.example.org ssh-ed25519 {OTHER}\0x\n"
     assert [each.key for each in keys_of(text, "git.example.org")] == [OTHER]
     assert declare("absent").edited(text) == ""

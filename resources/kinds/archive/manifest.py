@@ -200,15 +200,14 @@ def _same(place: Place, seen: os.stat_result, item: Item, hashed: list[str]) -> 
     with suppress(*ABSENT):
         handle, _ = place.open(seen)
         hashed.append(item.path)
-        return hash_of(handle) == item.value
+        return hash_of(handle, item.size) == item.value
     return False
 
 
-def hash_of(handle: Handle) -> str:
-    """Return the SHA-256 of an open file. Blocks."""
-    found = hashlib.sha256()
-    at = 0
-    while piece := os.pread(handle.fd, 1 << 20, at):
+def hash_of(handle: Handle, size: int) -> str:
+    """Return the SHA-256 of an open file, of a longer one that of one byte more: a file may grow forever. Blocks."""
+    found, at = hashlib.sha256(), 0
+    while piece := os.pread(handle.fd, min(1 << 20, size + 1 - at), at):
         found.update(piece)
         at += len(piece)
     return found.hexdigest()

@@ -84,6 +84,9 @@ class Stage:
         if item.type == "directory":
             if seen is None:
                 place.mkdir(self.uid, self.gid, item.mode)
+            else:  # the archive has some of its content before it
+                handle = place.enter().open()
+                os.fchmod(handle.fd, item.mode)
             return
         if seen is not None:  # a later member of the same path takes the place of the earlier one
             place.unlink(own=True)
