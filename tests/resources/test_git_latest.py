@@ -355,23 +355,3 @@ async def test_a_repository_around_the_target_is_not_meant(remote, here, tmp_pat
     link.symlink_to(outer.path / "site")
     with pytest.raises(Permanent, match="is not a git repository"):
         await here.check("git.latest", remote.url, target=str(link), apply=True)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root works for other users")
-async def test_root_does_not_work_where_others_can_write(remote, here, target):
-    """Git would run the programs that they name in the configuration."""
-    await here.settle("git.latest", remote.url, target=str(target))
-    refused = "cannot run git as root in .*, because other users could let it run"
-    for path in (target, target / ".git", target / ".git/config"):
-        mode = path.stat().st_mode
-        for uid, gid, bits in ((12345, 12345, 0o755), (0, 12345, 0o775), (0, 0, 0o777)):
-            os.chown(path, uid, gid)
-            path.chmod(bits)
-            with pytest.raises(Permanent, match=refused):
-                await here.check("git.latest", remote.url, target=str(target), apply=False)
-        os.chown(path, 0, 0)
-        path.chmod(mode)
-    with pytest.raises(Permanent, match=r"cannot run git as nobody in .*: it belongs to root; give it to nobody"):
-        await here.check("git.latest", remote.url, target=str(target), user="nobody", apply=False)
-    with pytest.raises(Permanent, match="cannot run git as nobody-here: there is no such user"):
-        await here.check("git.latest", remote.url, target=str(target), user="nobody-here", apply=False)

@@ -18,11 +18,12 @@ from holdfast.resources.dependencies import Dependency, lies_in, owned_by
 from holdfast.resources.effects import EffectVerb
 from holdfast.resources.errors import HoldfastError, Permanent, refused_call
 from holdfast.resources.fields import AbsPath, Owner, Paths, Text, field, shaped
-from holdfast.resources.kinds.git import stale_lock
+from holdfast.resources.kinds.git import nested, stale_lock
 from holdfast.resources.kinds.git.making import New, make, must_clear
-from holdfast.resources.kinds.git.program import Credentials, Git, target_of, uid_of
+from holdfast.resources.kinds.git.program import Credentials, Git
 from holdfast.resources.kinds.git.seen import HEADS, Remote, Seen, ask, bare_url, look
 from holdfast.resources.kinds.git.steps import Steps
+from holdfast.resources.kinds.git.trusted import Target, target_of, uid_of
 from holdfast.resources.traits import Backed, Edgeable
 from holdfast.resources.watches import either
 
@@ -106,10 +107,14 @@ class Clone(Edgeable, Backed, Resource):
 
     async def find(self, ctx: Context, *, submodules: bool = False, remote: str = "origin") -> Declared:
         """Return the repository as it is. Raises `Permanent` if git may not work there."""
-        place = await ctx.blocking(target_of, self.target, self.user)
+        git, present = await self._git(ctx)
+        return Declared(git, await look(git, remote, submodules=submodules) if present else None)
+
+    async def _git(self, ctx: Context) -> tuple[Git, bool]:
+        """Return git for the directory, and whether that exists. Raises `Permanent` if git may not work there."""
+        place: Target = await ctx.blocking(target_of, self.target, self.user)
         credentials = Credentials(self.identity, self.https_user or "", self.https_pass or "")
-        git = Git(ctx, place.real, self.user, self.name, credentials)
-        return Declared(git, await look(git, remote, submodules=submodules) if place.present else None)
+        return Git(ctx, place.real, self.user, self.name, credentials), place.present
 
     def patterns(self) -> tuple[str, ...]:
         """Return the references of the remote repository that matter; empty: all."""
@@ -183,6 +188,10 @@ class Clone(Edgeable, Backed, Resource):
             told, lambda: make(git, new, clear=clear), new=f"{bare_url(self.name)} => {self.target}", **forced
         )
 
+    async def update_submodules(self, steps: Steps, git: Git, *options: str) -> None:
+        """Check out the submodules."""
+        await steps.take("update of submodules", partial(nested.update, git, *options))
+
     async def set_url(self, steps: Steps, git: Git, seen: Seen, remote: str) -> None:
         """Give the remote its URL. A password that the URL contains is removed, and is not shown."""
         if seen.url == self.name:
@@ -217,9 +226,7 @@ class Clone(Edgeable, Backed, Resource):
             await asyncio.sleep(interval)
             answers, key = ctx.background, (self.name, *self.patterns())
             try:
-                place = await ctx.blocking(target_of, self.target, self.user)
-                credentials = Credentials(self.identity, self.https_user or "", self.https_pass or "")
-                answer = await self._ask(ctx, Git(ctx, place.real, self.user, self.name, credentials))
+                answer = await self._ask(ctx, (await self._git(ctx))[0])
             except HoldfastError as error:
                 if failure != (failure := str(error)):
                     ctx.log.warning("cannot ask the remote repository", error=failure)

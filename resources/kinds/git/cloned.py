@@ -13,7 +13,7 @@ from holdfast.resources.kinds.git.base import Clone, Rev
 from holdfast.resources.kinds.git.making import New, fetch
 from holdfast.resources.kinds.git.program import Git
 from holdfast.resources.kinds.git.seen import HASH, HEADS, PEELED, TAGS, Remote, Seen, short
-from holdfast.resources.kinds.git.steps import Steps, diff_of, in_the_way, keep, listed
+from holdfast.resources.kinds.git.steps import Steps, demand_safe, diff_of, keep, listed, overwritten
 
 
 class Cloned(Clone, kind="git.cloned"):
@@ -65,6 +65,7 @@ class Cloned(Clone, kind="git.cloned"):
                     "does not fetch; use git.latest"
                 )
             words = ("-b", branch, "--track", f"origin/{branch}")
+        await demand_safe(git, seen.changed, branch if branch in seen.heads else f"origin/{branch}")
         call = partial(git.run, "checkout", "--quiet", *words, "--")
         await steps.take(f"branch {branch}", call, branch={"old": seen.branch, "new": branch})
 
@@ -111,16 +112,18 @@ class Detached(Clone, kind="git.detached"):
         git, seen = await self.find(ctx, submodules=self.submodules, remote=self.remote)
         if seen is None:
             await self.create(steps, git, await self._new(ctx, git), force=self.force_clone)
-            await self._update_submodules(steps, git, force=True)
+            if self.submodules:
+                await self.update_submodules(steps, git)
             return
         if seen.bare:
             raise Permanent(f"cannot use {self.target}: it is a bare repository")
-        commit = await self._present(git, self.rev) if HASH.fullmatch(self.rev) else None
+        commit = await git.commit_of(self.rev) if HASH.fullmatch(self.rev) else None
         if commit is None:
             await self.set_url(steps, git, seen, self.remote)
             commit = await self._wanted(ctx, steps, git, seen)
         await self._check_out(steps, git, seen, commit)
-        await self._update_submodules(steps, git, force=bool(seen.submodules) or seen.head != commit)
+        if self.submodules and (seen.submodules or seen.head != commit):
+            await self.update_submodules(steps, git)
 
     async def _new(self, ctx: Context, git: Git) -> New:
         remote = await self.remote_of(ctx, git)
@@ -143,23 +146,18 @@ class Detached(Clone, kind="git.detached"):
         if not self.fetch_remote:
             names = (f"refs/remotes/{self.remote}/{self.rev}", f"{TAGS}{self.rev}")
             found = next((name for name in names if name in seen.refs), None)
-            commit = await self._present(git, found) if found else None
+            commit = await git.commit_of(found) if found else None
             if commit is None:
                 raise Permanent(f"cannot find {self.rev} in {self.target}, and fetch_remote is false")
             return commit
         wanted = self._commit(await self.remote_of(ctx, git)) or self.rev
-        if await self._present(git, wanted) is None:
+        if await git.commit_of(wanted) is None:
             await steps.take(
                 f"fetch from {self.remote}", partial(fetch, git, "--force", "--no-tags", refspecs=self._refspecs())
             )
-            if steps.apply and await self._present(git, wanted) is None:
+            if steps.apply and await git.commit_of(wanted) is None:
                 raise Permanent(f"cannot find {self.rev} in {self.name}: the fetch has not brought it")
-        return await self._present(git, wanted) or wanted
-
-    async def _present(self, git: Git, revision: str) -> str | None:
-        """Return the name of a commit, if the clone has it."""
-        done = await git.run("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", check=False)
-        return done.stdout.strip() if done.retcode == 0 else None
+        return await git.commit_of(wanted) or wanted
 
     async def _check_out(self, steps: Steps, git: Git, seen: Seen, commit: str) -> None:
         """Check out the commit. git refuses that where it would lose changes of files, unless these are discarded."""
@@ -170,9 +168,11 @@ class Detached(Clone, kind="git.detached"):
         changes: dict[str, object] = {"HEAD": {"old": seen.head, "new": commit}} if moves else {}
         if seen.branch is not None:
             changes["branch"] = {"old": seen.branch, "new": None}
-        if lost and await self._present(git, commit):
-            lost = {**lost, **await in_the_way(git, commit)}
-            steps.ctx.report.diff = await diff_of(git, lost, commit)
+        present = await git.commit_of(commit) is not None
+        await demand_safe(git, seen.changed, commit if present else None)
+        if lost and present:
+            lost = await overwritten(git, seen, commit)
+            steps.ctx.report.diff = await diff_of(git, lost, commit, safe=True)
             changes |= {"discarded": [f"{letters.replace('.', '')} {path}" for path, letters in lost.items()]}
         force = ("--force",) if lost else ()
         await steps.take(
@@ -181,12 +181,6 @@ class Detached(Clone, kind="git.detached"):
             lambda: git.run("checkout", "--quiet", "--detach", *force, commit, "--"),
             **changes,
         )
-
-    async def _update_submodules(self, steps: Steps, git: Git, *, force: bool) -> None:
-        """Check out the submodules."""
-        if self.submodules and force:
-            words = ("submodule", "--quiet", "update", "--init", "--recursive")
-            await steps.take("update of submodules", lambda: git.run(*words, network=True, shown=True))
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the repository with its work tree; poll the remote repository if the revision may move there."""

@@ -19,7 +19,8 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Owner, Text, field, parse_list, shaped
 from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds.git.base import FOREIGN
-from holdfast.resources.kinds.git.program import ENVIRONMENT, Git, target_of
+from holdfast.resources.kinds.git.program import ENVIRONMENT, Git
+from holdfast.resources.kinds.git.trusted import target_of
 from holdfast.resources.paths import own_home
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
 

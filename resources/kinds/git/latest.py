@@ -17,7 +17,7 @@ from holdfast.resources.kinds.git.base import Clone, Glob, Rev
 from holdfast.resources.kinds.git.making import New, fetch
 from holdfast.resources.kinds.git.program import Git
 from holdfast.resources.kinds.git.seen import HASH, HEADS, PEELED, TAGS, Remote, Seen, short
-from holdfast.resources.kinds.git.steps import Steps, diff_of, in_the_way, keep, listed
+from holdfast.resources.kinds.git.steps import Steps, demand_safe, diff_of, keep, listed, overwritten
 
 TOLD = 100
 """Most references that the changes of a run name."""
@@ -165,7 +165,8 @@ class Latest(Clone, kind="git.latest"):
         goal = Goal(remote.refs.get("HEAD")) if self.is_bare else self.goal(remote)
         if seen is None:
             await self.create(steps, git, self._new(remote, goal), force=self.force_clone)
-            await self._update_submodules(steps, git, seen, force=True)
+            if self.submodules:
+                await self.update_submodules(steps, git, *self._forced())
             return
         if seen.bare != self.is_bare:
             raise Permanent(f"cannot use {self.target}: it is {'' if seen.bare else 'not '}a bare repository")
@@ -209,7 +210,7 @@ class Latest(Clone, kind="git.latest"):
     async def _update(self, steps: Steps, git: Git, seen: Seen, remote: Remote, goal: Goal) -> None:
         """Bring a work tree up to date."""
         right = seen.head is not None and seen.head.startswith(goal.commit or "")
-        commit = seen.head if right else await self._present(git, goal.commit)
+        commit = seen.head if right else await git.commit_of(goal.commit or "")
         switches = self.branch is not None and self.branch != seen.branch
         base = seen.heads.get(str(self.branch), goal.commit) if switches else seen.head
         moves = (self.update_head or switches) and (base is None or not base.startswith(goal.commit or ""))
@@ -219,7 +220,7 @@ class Latest(Clone, kind="git.latest"):
         if commit is None or stale:
             changes = {} if moves or not stale else {"refs": dict(list(stale.items())[:TOLD])}
             await steps.take(f"fetch from {self.remote}", partial(self._fetch, git, goal), **changes)
-            commit = await self._present(git, goal.commit) if steps.apply else commit
+            commit = await git.commit_of(goal.commit or "") if steps.apply else commit
         await self._remove_tags(steps, git, seen, remote)
         if switches:
             await self._switch(steps, git, seen, commit or goal.commit or "")
@@ -233,12 +234,12 @@ class Latest(Clone, kind="git.latest"):
                 "force_reset: true discards them"
             )
         await self._follow(steps, git, seen, goal, switches=switches)
-        await self._update_submodules(steps, git, seen, force=dirty or moves)
+        if self.submodules and (dirty or moves or seen.submodules):
+            await self.update_submodules(steps, git, *self._forced())
 
-    async def _present(self, git: Git, revision: str | None) -> str | None:
-        """Return the name of a commit, if the clone has it."""
-        done = await git.run("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", check=False)
-        return done.stdout.strip() if done.retcode == 0 else None
+    def _forced(self) -> tuple[str, ...]:
+        """Return the option that discards changes in submodules."""
+        return ("--force",) if self.force_reset is True else ()
 
     def _stale(self, seen: Seen, remote: Remote, goal: Goal) -> dict[str, dict[str, str | None]]:
         """Return the references to fetch: that of the revision, and tags that are missing or were moved."""
@@ -251,7 +252,7 @@ class Latest(Clone, kind="git.latest"):
 
     async def _fetch(self, git: Git, goal: Goal) -> None:
         await fetch(git, "--no-tags", refspecs=self.refspecs(goal))
-        if await self._present(git, goal.commit) is None:
+        if await git.commit_of(goal.commit or "") is None:
             raise Permanent(f"cannot find {self.rev} in {self.name}: the fetch has not brought it")
 
     async def _remove_tags(self, steps: Steps, git: Git, seen: Seen, remote: Remote) -> None:
@@ -274,6 +275,7 @@ class Latest(Clone, kind="git.latest"):
     async def _switch(self, steps: Steps, git: Git, seen: Seen, commit: str) -> None:
         """Check out the branch, and make it where there is none."""
         new = self.branch not in seen.heads
+        await demand_safe(git, seen.changed, None if new and not steps.apply else commit if new else self.branch)
         force = ("--force",) if seen.changed else ()
         words = ("-b", str(self.branch), "--no-track", commit) if new else (str(self.branch),)
         await steps.take(
@@ -286,22 +288,22 @@ class Latest(Clone, kind="git.latest"):
     async def _move(self, steps: Steps, git: Git, seen: Seen, base: str | None, commit: str) -> None:
         """Move the branch and the work tree from `base` to the commit."""
         changes: dict[str, Any] = {} if base == commit else {"revision": {"old": base, "new": commit}}
-        if (
-            base != commit and await self._present(git, commit) is None
-        ):  # it is not fetched yet, as the run only reports
+        if base != commit and await git.commit_of(commit) is None:  # not fetched yet, as the run only reports
             await steps.take(f"update to {short(commit)}", **changes)
             return
+        safe = partial(demand_safe, git, seen.changed, None if commit == seen.head else commit)
         forward = base in {None, commit} or await git.succeeds("merge-base", "--is-ancestor", str(base), commit)
         if not (forward or self.force_reset):
             count = (await git.run("rev-list", "--count", f"{commit}..{base}")).stdout.strip()
             said = f"cannot move {self.target} to {short(commit)}: it lacks {count} commits of the clone"
             raise Permanent(f"{said}; force_reset: true discards them")
         if forward and not seen.changed and not self.force_reset:
+            await safe()
             words = ("merge", "--quiet", "--ff-only", commit)
             await steps.take(f"fast-forward to {short(commit)}", lambda: git.run(*words), **changes)
             return
-        others, diff = await asyncio.gather(in_the_way(git, commit), diff_of(git, seen.changed, commit))
-        lost = {**seen.changed, **others}
+        told = diff_of(git, seen.changed, commit, safe=True)
+        lost, diff, _ = await asyncio.gather(overwritten(git, seen, commit), told, safe())
         if lost:
             steps.ctx.report.diff = diff
             changes["discarded"] = [f"{letters.replace('.', '')} {path}" for path, letters in lost.items()]
@@ -331,14 +333,6 @@ class Latest(Clone, kind="git.latest"):
             lambda: git.run("branch", *words, branch),
             upstream={"old": now, "new": goal.upstream or None},
         )
-
-    async def _update_submodules(self, steps: Steps, git: Git, seen: Seen | None, *, force: bool) -> None:
-        """Check out the submodules."""
-        if not self.submodules or not (force or (seen and seen.submodules)):
-            return
-        forced = ("--force",) if self.force_reset is True else ()
-        words = ("submodule", "--quiet", "update", "--init", "--recursive", *forced)
-        await steps.take("update of submodules", lambda: git.run(*words, network=True, shown=True))
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the repository with its work tree, and poll the remote repository."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.git.program import Git
 from holdfast.resources.kinds.git.seen import HEADS
+from holdfast.resources.kinds.git.trusted import demand_same
 
 UNFINISHED = ".git.holdfast"
 
@@ -55,8 +56,9 @@ async def must_clear(git: Git, *, force: bool) -> bool:
 async def make(git: Git, new: New, *, clear: bool) -> None:
     """Make the repository, with its work tree. Raises `Permanent` or `Temporary`."""
     unfinished = f"{git.directory}/{UNFINISHED}"
-    await git.tool("rm", "-rf", "--one-file-system", "--", unfinished)
     await git.tool("mkdir", "-p", "--", git.directory)
+    await git.ctx.blocking(demand_same, git.directory, git.user)
+    await git.tool("rm", "-rf", "--one-file-system", "--", unfinished)
     await git.run("init", "--quiet", "--bare", "--template=", unfinished)
     inside = replace(git, unfinished=unfinished)
     await _configure(inside, new)
@@ -96,13 +98,13 @@ async def _set_head(git: Git, new: New) -> None:
     """Let HEAD name the branch, or the commit."""
     commit = None
     if new.commit is not None:
-        commit = (await git.run("rev-parse", "--verify", "--quiet", f"{new.commit}^{{commit}}", check=False)).stdout
-        if not commit:
+        commit = await git.commit_of(new.commit)
+        if commit is None:
             raise Permanent(f"cannot check out {new.commit}: {git.url} has no such revision")
     if new.branch is not None:
         await git.run("symbolic-ref", "HEAD", f"{HEADS}{new.branch}")
     if commit:
-        await git.run("update-ref", *(() if new.branch else ("--no-deref",)), "HEAD", commit.strip())
+        await git.run("update-ref", *(() if new.branch else ("--no-deref",)), "HEAD", commit)
     if new.default and not new.bare:
         origin = f"refs/remotes/{new.remote}"
         await git.run("symbolic-ref", f"{origin}/HEAD", f"{origin}/{new.default}")

@@ -7,23 +7,16 @@ change this configuration.
 
 from __future__ import annotations
 
-import os
 import posixpath
 import shlex
-import stat
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from holdfast.resources import accounts, paths
 from holdfast.resources.context import Completed, Services
-from holdfast.resources.errors import HoldfastError, Permanent, Temporary, refused_call
+from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.kinds._commands import reason
-from holdfast.resources.paths.handle import ABSENT, Handle, acl_of, what
-from holdfast.resources.paths.place import Place
-from holdfast.resources.paths.trust import Weakness, weakness
 
 LOCAL, NETWORK = 600.0, 3600.0
 """Most seconds for a command on the repository, and for one that uses the network."""
@@ -146,6 +139,11 @@ class Git:
             raise self.failure(words[0], done, network=network)
         return done
 
+    async def commit_of(self, revision: str) -> str | None:
+        """Return the name of the commit that a revision means; None if the repository does not have it."""
+        done = await self.run("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", check=False)
+        return done.stdout.strip() if done.retcode == 0 else None
+
     def demand(self, done: Completed) -> str:
         """Return the output of a command. Raises `Permanent` if it has failed."""
         if done.retcode != 0:
@@ -185,72 +183,3 @@ class Git:
             return Permanent(f"cannot {doing} in {self.directory}: {said}{advice}")
         lasting = any(part in done.stderr for part in LASTING)
         return (Permanent if lasting else Temporary)(f"cannot read {self.url}: {said}{advice}")
-
-
-class Target(NamedTuple):
-    """The directory of a repository as it is now."""
-
-    real: str
-    """Its path without links."""
-    present: bool
-
-
-def target_of(path: str, user: str | None) -> Target:
-    """Return the directory of a repository, in which git may work as this user. Blocks.
-
-    Raises `Permanent` if something else is there, or if the directory belongs to another user, who could let git run
-    programs.
-    """
-    try:
-        place = paths.at(path, follow=True)
-        seen = place.look()
-    except ABSENT:
-        _demand_trusted(path, paths.nearest(path).weak, user)
-        return Target(path, present=False)
-    except OSError as error:
-        raise refused_call(f"cannot inspect {path}: {(error.strerror or str(error)).lower()}", error) from None
-    if seen is None:
-        _demand_trusted(path, place.directory.weak, user)
-        return Target(place.real, present=False)
-    if not stat.S_ISDIR(seen.st_mode):
-        raise Permanent(f"cannot use {path} for a repository: it is {what(seen.st_mode)}")
-    number = uid_of(user)
-    if number in paths.trusted_uids():
-        handle, seen = place.pin()
-        _demand_trusted(path, place.directory.weak or _weakness(place, handle, seen), user)
-    elif seen.st_uid != number:
-        owner = accounts.user_name(seen.st_uid)
-        raise Permanent(f"cannot run git as {user} in {path}: it belongs to {owner}; give it to {user}")
-    return Target(place.real, present=True)
-
-
-def uid_of(user: str | None) -> int:
-    """Return the number of the user that git runs as. Raises `Permanent` for an unknown user. Blocks."""
-    if user is None:
-        return 0
-    known = accounts.account(user)
-    if known is None:
-        raise Permanent(f"cannot run git as {user}: there is no such user; declare it, or correct the name")
-    return known.uid
-
-
-def _weakness(place: Place, handle: Handle, seen: os.stat_result) -> Weakness | None:
-    """Return why others can write the directory, its `.git` or git's configuration there."""
-    trusted = paths.trusted_uids()
-    found = weakness(place.path, seen, acl_of(handle), trusted)
-    for name in (".git", ".git/config", "config"):
-        with suppress(*ABSENT):
-            inner, info = paths.at(f"{place.real}/{name}").pin()
-            if name != "config" or stat.S_ISREG(info.st_mode):
-                found = found or weakness(f"{place.path}/{name}", info, acl_of(inner), trusted)
-    return found
-
-
-def _demand_trusted(path: str, weak: Weakness | None, user: str | None) -> None:
-    """Raise `Permanent` if git would run as root where other users can write."""
-    if weak is None or uid_of(user) not in paths.trusted_uids():
-        return
-    raise Permanent(
-        f"cannot run git as root in {path}, because other users could let it run their programs: {weak.path}: "
-        f"{weak.message}; give the owner as user, or change the owner or mode"
-    )

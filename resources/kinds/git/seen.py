@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from holdfast.resources.context import Completed
+from holdfast.resources.kinds.git import nested
 from holdfast.resources.kinds.git.program import Git
+from holdfast.resources.kinds.git.trusted import is_root
 
 HEADS, TAGS, PEELED = "refs/heads/", "refs/tags/", "^{}"
 HASH = re.compile(r"[0-9a-fA-F]{4,40}|[0-9a-fA-F]{64}")
@@ -78,32 +81,39 @@ def bare_url(url: str) -> str:
 
 async def look(git: Git, remote: str, *, submodules: bool) -> Seen | None:
     """Return what the repository holds; None if git finds no repository in this directory."""
-    ignore = "none" if submodules else "all"
-    status = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=no", f"--ignore-submodules={ignore}")
-    kind, refs, url, tree = await asyncio.gather(
-        git.run("rev-parse", "--is-bare-repository", "--show-prefix", check=False),
+    refs, url, (links, tree) = await asyncio.gather(
         git.run("for-each-ref", "--format=%(refname) %(objectname)", check=False),
         git.run("config", "--local", "--get", f"remote.{remote}.url", check=False),
-        git.run(*status, check=False),
+        _status(git, submodules=submodules),
     )
-    bare, _, prefix = kind.stdout.partition("\n")
-    if kind.retcode != 0 or prefix.strip():  # a prefix: the directory lies in the work tree of another repository
-        if "dubious ownership" in kind.stderr:
-            raise git.failure("work", kind)
-        return None
+    bare = False
+    if tree.retcode != 0 or ":" in git.directory:  # with a colon, git may find a repository above the directory
+        kind = await git.run("rev-parse", "--is-bare-repository", "--show-prefix", check=False)
+        said, _, prefix = kind.stdout.partition("\n")
+        if kind.retcode != 0 or prefix.strip():  # a prefix: the directory lies in the work tree of another repository
+            if "dubious ownership" in kind.stderr:
+                raise git.failure("work", kind)
+            return None
+        bare = said == "true"
     names = dict(line.split(" ", 1) for line in git.demand(refs).splitlines())
     found = url.stdout.rstrip("\n") if url.retcode == 0 else None
-    if bare == "true":
+    if bare:
         return Seen(names, found, bare=True)
     parsed = parse_status(item for item in git.demand(tree).split("\0") if item)
-    outdated = tuple(await _outdated(git)) if submodules else ()
+    differ = any(name in parsed["changed"] for name in links)
+    outdated = await nested.outdated(git, links, differ=differ) if submodules else ()
     return Seen(names, found, bare=False, **parsed, submodules=outdated)
 
 
-async def _outdated(git: Git) -> list[str]:
-    """Return the submodules that are not checked out, or at another commit."""
-    done = await git.run("submodule", "status", "--recursive")
-    return [line[1:].split(" ")[1] for line in done.stdout.splitlines() if line.startswith(("-", "+", "U"))]
+async def _status(git: Git, *, submodules: bool) -> tuple[list[str], Completed]:
+    """Return the submodules, and the status of the work tree, with that of submodules if they matter."""
+    ignore = "none" if submodules else "all"
+    words = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=no", f"--ignore-submodules={ignore}")
+    if not submodules:
+        return [], await git.run(*words, check=False)
+    if await git.ctx.blocking(is_root, git.user):
+        return await nested.links(git), await git.run(*words, check=False)  # it first makes sure that git may run there
+    return await asyncio.gather(nested.links(git), git.run(*words, check=False))
 
 
 def parse_status(items: Iterable[str]) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,10 @@ from holdfast.resources import paths
 from holdfast.resources.context import Context
 from holdfast.resources.diff import LIMIT, PRIVATE
 from holdfast.resources.effects import Effect, EffectVerb
+from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.git.program import Git
+from holdfast.resources.kinds.git.seen import Seen
+from holdfast.resources.kinds.git.trusted import demand_work_tree, is_root
 from holdfast.resources.paths.replacing import about_to_replace
 
 LISTED = 10
@@ -64,13 +68,34 @@ def listed(changed: Mapping[str, str]) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-async def diff_of(git: Git, changed: Iterable[str], commit: str = "HEAD") -> str:
+async def demand_safe(git: Git, changed: Iterable[str], commit: str | None = None) -> None:
+    """Raise `Permanent` if others can redirect git, which runs as root, at tracked files or those of a commit."""
+    if not await git.ctx.blocking(is_root, git.user):
+        return
+    tracked = await git.lines("ls-files", "-z")
+    wanted = await _files_of(git, commit) if commit else []
+    replaced = {*changed, *wanted}.difference({*tracked}.difference(changed))
+    await git.ctx.blocking(demand_work_tree, git.directory, {*tracked, *wanted, *replaced}, replaced, git.user)
+
+
+async def _files_of(git: Git, commit: str) -> list[str]:
+    """Return the files of a commit."""
+    return await git.lines("ls-tree", "-r", "--name-only", "-z", commit)
+
+
+async def diff_of(git: Git, changed: Collection[str], commit: str = "HEAD", *, safe: bool = False) -> str:
     """Return the difference between the tracked files as they are and those of a commit.
 
-    It is hidden if users of this host could not read these files.
+    It is hidden if users of this host could not read these files, or could redirect git while it reads them as root.
+    `safe`: the caller has made sure that they cannot redirect it.
     """
     if not await git.ctx.blocking(everybody_reads, git.directory, list(changed)):
         return PRIVATE
+    if not safe:
+        try:
+            await demand_safe(git, changed)
+        except Permanent:
+            return PRIVATE
     words = ("diff", "-R", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all", commit)
     text = (await git.run(*words, "--", check=False, limit=4 * LIMIT)).stdout
     return text if len(text) <= LIMIT else f"{text[:LIMIT]}\n[diff cut at {LIMIT} characters]\n"
@@ -99,9 +124,12 @@ def keep(directory: str, changed: Mapping[str, str]) -> None:
             about_to_replace(paths.at(f"{directory}/{path}"), None)
 
 
-async def in_the_way(git: Git, commit: str) -> dict[str, str]:
-    """Return the files that git does not track now, but would overwrite with those of a commit."""
-    others = set(await git.lines("ls-files", "--others", "-z"))
-    if not others:
-        return {}
-    return {path: "??" for path in await git.lines("ls-tree", "-r", "--name-only", "-z", commit) if path in others}
+async def overwritten(git: Git, seen: Seen, commit: str) -> dict[str, str]:
+    """Return the files that git would overwrite with those of a commit, with letters as `Seen.changed` has them.
+
+    These are the changed ones, and those that it does not track now, but then.
+    """
+    if commit == seen.head and all(letters.startswith(".") for letters in seen.changed.values()):
+        return {**seen.changed}  # it tracks all files of the commit
+    others, wanted = await asyncio.gather(git.lines("ls-files", "--others", "-z"), _files_of(git, commit))
+    return {**seen.changed, **dict.fromkeys(set(others).intersection(wanted), "??")}

@@ -1,0 +1,183 @@
+"""Where git may work as which user: root only where no other user could let it run programs or write elsewhere."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import chain
+from typing import NamedTuple
+
+from holdfast.resources import accounts, paths
+from holdfast.resources.errors import Permanent, refused_call
+from holdfast.resources.paths.handle import ABSENT, acl_of, what
+from holdfast.resources.paths.place import SafeDirectory
+from holdfast.resources.paths.trust import Weakness, weakness
+
+POINTER = "gitdir: "
+"""Beginning of a file `.git`; the path of the repository follows."""
+LONGEST = 1 << 13
+"""Most bytes of such a file."""
+
+
+class Target(NamedTuple):
+    """The directory of a repository as it is now."""
+
+    real: str
+    """Its path without links."""
+    present: bool
+
+
+def uid_of(user: str | None) -> int:
+    """Return the number of the user that git runs as. Raises `Permanent` for an unknown user. Blocks."""
+    if user is None:
+        return 0
+    known = accounts.account(user)
+    if known is None:
+        raise Permanent(f"cannot run git as {user}: there is no such user; declare it, or correct the name")
+    return known.uid
+
+
+def is_root(user: str | None) -> bool:
+    """Return whether git runs as a user whom others may not redirect: root, or the agent's own. Blocks."""
+    return uid_of(user) in paths.trusted_uids()
+
+
+def target_of(path: str, user: str | None) -> Target:
+    """Return the directory of a repository, in which git may work as this user. Blocks.
+
+    Raises `Permanent` if something else is there, or if the directory belongs to another user, who could let git run
+    programs.
+    """
+    with _errors(path):
+        return _target_of(path, user)
+
+
+def _target_of(path: str, user: str | None) -> Target:
+    try:
+        place = paths.at(path, follow=True)
+    except ABSENT:
+        _demand(path, paths.nearest(path).weak, user)
+        return Target(path, present=False)
+    seen = place.look()
+    if seen is None:
+        _demand(path, place.directory.weak, user)
+        return Target(place.real, present=False)
+    if not stat.S_ISDIR(seen.st_mode):
+        raise Permanent(f"cannot use {path} for a repository: it is {what(seen.st_mode)}")
+    if is_root(user):
+        _demand(path, _weak_at(path) or _weak_repository(place.real), user)
+    elif seen.st_uid != uid_of(user):
+        owner = accounts.user_name(seen.st_uid)
+        raise Permanent(f"cannot run git as {user} in {path}: it belongs to {owner}; give it to {user}")
+    return Target(place.real, present=True)
+
+
+def demand_same(directory: str, user: str | None) -> None:
+    """Raise `Permanent` if another directory is now at the path, or one in which git may not work. Blocks."""
+    if target_of(directory, user) != Target(directory, present=True):
+        raise Permanent(f"cannot use {directory} for a repository: something has replaced it during the run")
+
+
+def demand_submodules(directory: str, names: Iterable[str], user: str | None) -> None:
+    """Raise `Permanent` if git, as root, would read the configuration of a submodule that others can write. Blocks."""
+    for name in names if is_root(user) else ():
+        path = f"{directory}/{name}"
+        with _errors(path):
+            _demand(path, paths.nearest(f"{path}/.git").weak or _weak_repository(path), user)
+
+
+def demand_work_tree(directory: str, files: Iterable[str], replaced: Iterable[str], user: str | None) -> None:
+    """Raise `Permanent` if git, as root, would write where other users can exchange directories for links. Blocks.
+
+    `files` are all that git tracks now or will track, by their paths in the work tree. `replaced`: those among them
+    that may be directories now, which git would remove or work in. A directory that only trusted users can exchange
+    remains so until git has finished, whatever other users do meanwhile.
+    """
+    if not is_root(user):
+        return
+    with _errors(directory):
+        above = {posixpath.dirname(file): file for file in files}
+        reasons = (_unsafe(paths.nearest(f"{directory}/{file}")) for file in above.values())
+        inside = (_unsafe_below(f"{directory}/{file}") for file in replaced)
+        why = next(filter(None, chain(reasons, inside)), "")
+    if why:
+        raise Permanent(
+            f"cannot let git change {directory} as root, because other users could redirect it: {why}; give the owner "
+            "as user, change the owner or mode, or keep what users write in directories without files of the repository"
+        )
+
+
+@contextmanager
+def _errors(path: str) -> Iterator[None]:
+    """Raise `Permanent` for an `OSError`."""
+    try:
+        yield
+    except OSError as error:
+        raise refused_call(f"cannot inspect {path}: {(error.strerror or str(error)).lower()}", error) from None
+
+
+def _unsafe(directory: SafeDirectory) -> str:
+    """Return why others can exchange entries of the directory; empty if they cannot."""
+    if directory.weak is not None:
+        return f"{directory.weak.path}: {directory.weak.message}"
+    return f"{directory.path}: all users may write it" if directory.shared else ""
+
+
+def _unsafe_below(path: str) -> str:
+    """Return why others can exchange entries of the directory, or of one below it; empty if there is none."""
+    try:
+        directory = paths.at(path).enter()
+    except ABSENT:
+        return ""
+    why = _unsafe(directory)
+    for name in directory.names():
+        if why:
+            break
+        why = _unsafe_below(f"{directory.real}/{name}")
+    return why
+
+
+def _weak_at(path: str) -> Weakness | None:
+    """Return why others can write what is at this path, links followed, or replace it. Raises `OSError`."""
+    place = paths.at(path, follow=True)
+    handle, seen = place.pin()
+    return place.directory.weak or weakness(place.path, seen, acl_of(handle), paths.trusted_uids())
+
+
+def _weak_repository(directory: str) -> Weakness | None:
+    """Return why others can write the data that git keeps for the work tree, or those of a bare repository."""
+    found = None
+    with suppress(*ABSENT):
+        for path in _repository(directory):
+            with suppress(*ABSENT):  # git makes and removes files meanwhile
+                found = found or _weak_at(path)
+    return found
+
+
+def _repository(directory: str) -> list[str]:
+    """Return the paths that must be safe: `.git`, where it leads, and all that is there. Raises `OSError`.
+
+    Without `.git`, the directory may be a bare repository, or one of any kind: only the names that git reads matter.
+    """
+    place = paths.at(f"{directory}/.git", follow=True)
+    seen = place.look()
+    if seen is None:
+        return [f"{directory}/{name}" for name in ("config", "objects", "refs", "HEAD")]
+    kept = place.real
+    if stat.S_ISREG(seen.st_mode):
+        text = os.fsdecode(place.read(LONGEST)).rstrip("\n")
+        kept = posixpath.normpath(posixpath.join(directory, text.removeprefix(POINTER)))
+    return [place.path, kept, *(f"{kept}/{name}" for name in paths.directory(kept).names())]
+
+
+def _demand(path: str, weak: Weakness | None, user: str | None) -> None:
+    """Raise `Permanent` if git would run as root where other users can write."""
+    if weak is None or not is_root(user):
+        return
+    raise Permanent(
+        f"cannot run git as root in {path}, because other users could let it run their programs: {weak.path}: "
+        f"{weak.message}; give the owner as user, or change the owner or mode"
+    )
