@@ -1,6 +1,7 @@
 """Events of the kernel's packet filter: which chain of which table has changed, by netlink.
 
 `iptables-nft` and `nft` both cause them. `iptables-legacy` does not use nf_tables, and no event reports its changes.
+What the tools have printed is kept until the next change, because each change leads to many checks.
 """
 
 from __future__ import annotations
@@ -9,24 +10,28 @@ import asyncio
 import errno
 import socket
 import struct
-from collections.abc import AsyncIterator, Iterator
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from holdfast.resources.errors import Permanent
 from holdfast.resources.watch_items import MISSED, WatchItem
 
+T = TypeVar("T")
 PROTOCOL, GROUP = 12, 7
 """NETLINK_NETFILTER, and NFNLGRP_NFTABLES, the group of changes of tables, chains and rules."""
 SUBSYSTEM = 10
 """NFNL_SUBSYS_NFTABLES: the upper byte of the type of a message."""
-TABLES, CHAINS, RULES, SETS = frozenset({0, 2}), frozenset({3, 5}), frozenset({6, 8}), frozenset({9, 11, 12, 14})
-"""Lower bytes: what was made or removed."""
+TABLES, CHAINS, RULES = frozenset({0, 2}), frozenset({3, 5}), frozenset({6, 8})
+"""Lower bytes: what was made or removed. Sets are left out: no chain and no rule depends on what is in them."""
 NAME_OF_CHAIN = {**dict.fromkeys(CHAINS, 3), **dict.fromkeys(RULES, 2)}
 """Lower byte -> number of the attribute with the name of the chain; attribute 1 is the table."""
 HEADER, ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
 FAMILIES = {1: "inet", 2: "ip", 3: "arp", 5: "netdev", 7: "bridge", 10: "ip6"}
 CHUNK, ROOM = 1 << 16, 1 << 22
+VARIANT = 10.0
+"""Seconds for which iptables is taken for the variant that it was: with iptables-legacy nothing can be kept."""
 
 
 class Changed(NamedTuple):
@@ -61,7 +66,7 @@ def parse(data: bytes) -> Iterator[Changed]:
             return
         message, data = data[HEADER.size : length], data[(length + 3) & ~3 :]
         what = kind & 0xFF
-        if kind >> 8 == SUBSYSTEM and what in TABLES | CHAINS | RULES | SETS and len(message) >= 4:
+        if kind >> 8 == SUBSYSTEM and what in TABLES | CHAINS | RULES and len(message) >= 4:
             names = dict(_attributes(message[4:]))
             yield Changed(FAMILIES.get(message[0], ""), names.get(1, ""), names.get(NAME_OF_CHAIN.get(what, 0), ""))
 
@@ -99,7 +104,9 @@ class Hub:
         """Report nothing more to a queue."""
         self._queues.pop(queue, None)
         if not self._queues and self._socket is not None:
-            asyncio.get_running_loop().remove_reader(self._socket)
+            loop = asyncio.get_running_loop()
+            _MEMORIES.pop(loop, None)
+            loop.remove_reader(self._socket)
             self._socket.close()
             self._socket = None
 
@@ -123,6 +130,7 @@ class Hub:
         while self._socket is not None:
             try:
                 changes.update(parse(self._socket.recv(CHUNK)))
+                self._generation += 1
             except BlockingIOError:
                 break
             except OSError as error:
@@ -132,7 +140,6 @@ class Hub:
                         _put(queue, MISSED)
                     continue
                 raise
-        self._generation += bool(changes)
         for queue, wanted in self._queues.items():
             if any(map(wanted.matches, changes)):
                 _put(queue, None)
@@ -151,6 +158,47 @@ def generation() -> int | None:
     """Return a number that grows with each change of nf_tables; None while nothing is watched."""
     hub = _HUBS.get(asyncio.get_running_loop())
     return None if hub is None else hub.generation()
+
+
+class Memory:
+    """What the tools have told about the packet filter. It is empty again when the last watch has ended."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, ...], tuple[int | None, Any]] = {}
+        self._locks: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._variant = (False, 0.0)
+        self.holding: dict[tuple[str, ...], frozenset[str]] = {}
+        """Rule of a state -> lines of iptables; one of them is that rule."""
+        self.rehearsed: dict[tuple[str, ...], tuple[str, list[Any]]] = {}
+        """Rule of a state -> the script of nft that adds it, and what it added, in a form that can be compared."""
+
+    async def output(self, key: tuple[str, ...], run: Callable[[], Awaitable[T]]) -> T:
+        """Return what `run` returns, or has returned for this key since the last change. Raises what `run` raises."""
+        async with self._locks[key]:
+            now = generation()
+            seen, known = self._kept.get(key, (None, None))
+            if seen is not None and seen == now:
+                found: T = known
+                return found
+            found = await run()
+            self._kept[key] = now, found
+            return found
+
+    async def uses_nf_tables(self, version: Callable[[], Awaitable[str]]) -> bool:
+        """Return whether iptables changes nf_tables; `version` returns its version, and is asked every ten seconds."""
+        known, until = self._variant
+        if (now := asyncio.get_running_loop().time()) >= until:
+            known = "nf_tables" in await version()
+            self._variant = known, now + VARIANT
+        return known
+
+
+_MEMORIES: WeakKeyDictionary[asyncio.AbstractEventLoop, Memory] = WeakKeyDictionary()
+
+
+def memory() -> Memory | None:
+    """Return what the tools have told; None while nothing is watched, because no event would tell that it is old."""
+    return None if generation() is None else _MEMORIES.setdefault(asyncio.get_running_loop(), Memory())
 
 
 async def changes(wanted: Filter) -> AsyncIterator[WatchItem]:

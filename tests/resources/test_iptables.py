@@ -15,7 +15,7 @@ from holdfast.resources import registry
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds import _netfilter
 from holdfast.resources.kinds._netfilter import Changed, Filter, changes, parse
-from holdfast.resources.kinds.iptables import base, listings, rules
+from holdfast.resources.kinds.iptables import base, rules
 from holdfast.resources.kinds.iptables.base import of_chain
 from holdfast.resources.kinds.iptables.options import words
 from holdfast.resources.testing import FakeContext
@@ -91,7 +91,7 @@ async def test_an_error_of_iptables_is_not_an_absent_rule(tmp_path):
         ({"retcode": 4, "stderr": "iptables v1.8.9: Permission denied (you must be root)\n"}, "Permission denied"),
     ):
         commands = {check: answer, "iptables -w -t filter -S": "-P INPUT ACCEPT\n"}
-        with pytest.raises(Permanent, match=f"cannot use the chain INPUT of filter: .*{told}"):
+        with pytest.raises(Permanent, match=rf"cannot use the chain INPUT of filter .ipv4.: .*{told}"):
             await rule.check_apply(FakeContext(tmp_path, commands=commands), True)
     gone = {"retcode": 1, "stderr": "iptables: No chain/target/match by that name.\n"}
     ctx = FakeContext(tmp_path, commands={check: gone, "iptables -w -t filter -S": "-P FORWARD ACCEPT\n"})
@@ -107,7 +107,7 @@ def test_only_the_chain_counts_in_saved_rules():
 async def test_a_rule_is_checked_again_only_if_a_line_of_its_chain_is_gone(tmp_path, monkeypatch):
     """A change elsewhere costs one listing for all rules; a rule that the agent has added is known by its line."""
     now, lines = [1], ["-A INPUT -j ACCEPT"]
-    for module in (listings, rules):
+    for module in (_netfilter, rules):
         monkeypatch.setattr(module, "generation", lambda: now[0])
 
     def add() -> str:
@@ -124,7 +124,6 @@ async def test_a_rule_is_checked_again_only_if_a_line_of_its_chain_is_gone(tmp_p
         "iptables -w -t filter -A INPUT --source 10.1.1.1/8 --jump DROP": add,
     }
     ctx = FakeContext(tmp_path, commands=commands)
-    ctx.background = await anext(rules.Append.background(ctx))
     rule = declare("iptables.append", source="10.1.1.1/8", jump="DROP")
     assert not await rule.check_apply(ctx, True)
     ctx.calls.clear()
@@ -143,12 +142,11 @@ async def test_a_rule_is_checked_again_only_if_a_line_of_its_chain_is_gone(tmp_p
 async def test_a_rule_that_was_there_is_one_of_the_lines_that_were_there(tmp_path, monkeypatch):
     """While all of them are there, it is, too; when another one is gone, iptables tells, once."""
     now, lines = [1], {"-A INPUT -j A", "-A INPUT -j B"}
-    for module in (listings, rules):
+    for module in (_netfilter, rules):
         monkeypatch.setattr(module, "generation", lambda: now[0])
     check = "iptables -w -t filter -C INPUT --jump A"
     commands = {"iptables -V": "nf_tables", "iptables -w -t filter -S": lambda: "\n".join(lines), check: ""}
     ctx = FakeContext(tmp_path, commands=commands)
-    ctx.background = await anext(rules.Append.background(ctx))
     rule = declare("iptables.append", jump="A")
     for change, checks in ((set(), 1), ({"-A INPUT -j C"}, 1), ({"-A INPUT -j B"}, 2), ({"-A INPUT -j D"}, 2)):
         lines ^= change

@@ -1,29 +1,23 @@
-"""What all kinds of iptables share: the command, the saved rules, and events."""
+"""What all kinds of iptables share: the command, what it prints, the saved rules, and events."""
 
 from __future__ import annotations
 
 import asyncio
 import posixpath
-from abc import abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
-from holdfast.resources import paths
 from holdfast.resources.accepts import accepts
-from holdfast.resources.context import Completed, Context, Services, Watch
-from holdfast.resources.contract import Concern, Resource, Uid
-from holdfast.resources.delta import Delta
+from holdfast.resources.context import Completed, Context, Watch
+from holdfast.resources.contract import Uid
 from holdfast.resources.dependencies import Dependency
-from holdfast.resources.errors import HoldfastError, Permanent, refused_call
+from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.fields import Text, shaped
-from holdfast.resources.file_locks import file_lock
+from holdfast.resources.kinds import _packet_filter
 from holdfast.resources.kinds._commands import reason
-from holdfast.resources.kinds._netfilter import Filter, changes
-from holdfast.resources.kinds.iptables.listings import Listings
-from holdfast.resources.traits import Backed, Edgeable
-from holdfast.resources.watches import either
+from holdfast.resources.kinds._netfilter import Filter, Memory, memory
 
 PERIOD = 30.0
 """Seconds between two comparisons of the rules where `iptables` is iptables-legacy: no event reports its changes."""
@@ -56,10 +50,11 @@ def parse_save(value: object) -> object:
     return posixpath.normpath(text)
 
 
-class Tables(Backed, Edgeable, Resource):
+class Tables(_packet_filter.PacketFilter):
     """Base of all kinds of iptables."""
 
-    concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
+    tool: ClassVar[str] = "iptables"
+    package: ClassVar[Dependency] = Dependency("pkg", "iptables", vital=False)
 
     table: Table = "filter"
     """The table."""
@@ -72,9 +67,19 @@ class Tables(Backed, Edgeable, Resource):
         return "iptables" if self.family == "ipv4" else "ip6tables"
 
     @property
-    @abstractmethod
-    def in_chain(self) -> str:
-        """The chain that the resource is about."""
+    def place(self) -> str:
+        """The chain, as uids name it."""
+        return f"{self.family}:{self.table}:{self.in_chain}"
+
+    @property
+    def where(self) -> str:
+        """The chain, for people."""
+        return f"the chain {self.in_chain} of {self.table} ({self.family})"
+
+    @property
+    def heard(self) -> Filter:
+        """The changes of the chain."""
+        return Filter("ip" if self.family == "ipv4" else "ip6", self.table, self.in_chain)
 
     async def run(self, ctx: Context, *argv: str, check: bool = True) -> Completed:
         """Run the command on the table. Raises `Permanent` with the error that it reports."""
@@ -83,14 +88,10 @@ class Tables(Backed, Edgeable, Resource):
             raise self.failure(done)
         return done
 
-    def failure(self, done: Completed) -> Permanent:
-        """Return the error of a command that has failed."""
-        return Permanent(f"cannot use the chain {self.in_chain} of {self.table}: {reason(done)}")
-
     async def listing(self, ctx: Context) -> list[str] | None:
         """Return the rules of the chain as iptables prints them; None if there is no such chain."""
         # Of one chain that is missing, iptables says that it is incompatible.
-        text = await self.kept(ctx, ("-S",), lambda: self._printed(ctx, "-S"))
+        text = await self.kept(ctx, ("-S", self.table), lambda: self._printed(ctx, "-S"))
         found = [line for line in text.splitlines() if line.split()[1:2] == [self.in_chain]]
         return found or None
 
@@ -99,34 +100,25 @@ class Tables(Backed, Edgeable, Resource):
 
     async def kept(self, ctx: Context, key: tuple[str, ...], run: Callable[[], Awaitable[str]]) -> str:
         """Return what a command prints, or has printed since the last change of nf_tables."""
-        listings = await self.listings(ctx)
-        return await run() if listings is None else await listings.output((self.program, self.table, *key), run)
+        known = await self.memory(ctx)
+        return await run() if known is None else await known.output((self.program, *key), run)
 
-    async def listings(self, ctx: Context) -> Listings | None:
+    async def memory(self, ctx: Context) -> Memory | None:
         """Return what iptables has printed; None in a one-shot run, and where no event tells that it has changed."""
-        found = ctx.background
-        if not isinstance(found, Listings):
-            return None
+        known = memory()
 
         async def version() -> str:
             return (await ctx.run(self.program, "-V")).stdout
 
-        return found if await found.reports(version) else None
-
-    @classmethod
-    async def background(cls, services: Services) -> AsyncIterator[Any]:  # noqa: ARG003 - it needs none
-        """Keep what iptables prints."""
-        yield Listings()
-        await asyncio.Event().wait()
+        return known if known is not None and await known.uses_nf_tables(version) else None
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the chain by events of nf_tables; compare it from time to time where iptables does not use that."""
-        family = "ip" if self.family == "ipv4" else "ip6"
-        return either(changes(Filter(family, self.table, self.in_chain)), self._legacy(ctx), *self.more_watches(ctx))
+        return super().watch(ctx)
 
     def more_watches(self, ctx: Context) -> tuple[Watch, ...]:
-        """Return further watches."""
-        return ()
+        """Compare the chain from time to time where iptables does not use nf_tables."""
+        return (*super().more_watches(ctx), self._legacy(ctx))
 
     async def _legacy(self, ctx: Context) -> Watch:
         """Compare the rules of iptables-legacy."""
@@ -144,22 +136,11 @@ class Tables(Backed, Edgeable, Resource):
                 yield None
             last = seen
 
-    def offers(self) -> tuple[Uid, ...]:
-        """Return nothing: the uids tell what is managed."""
-        return ()
 
-    def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the package, and the chain, which another state may make."""
-        chain = Dependency("iptables-chain", f"{self.family}:{self.table}:{self.in_chain}")
-        return (Dependency("pkg", "iptables", vital=False), chain)
-
-    def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return the name, as Salt does."""
-        return {"locale": self.name}
-
-
-class Saving(Tables):
+class Saving(Tables, _packet_filter.Saving):
     """Base of the kinds that can save the rules for the next boot."""
+
+    mode: ClassVar[int] = 0o640
 
     save: Annotated[bool | str, BeforeValidator(parse_save)] = False
     """Save the rules for the next boot: true for the file of this system, or a path.
@@ -179,44 +160,20 @@ class Saving(Tables):
             )
         return found[self.family == "ipv6"]
 
-    async def is_saved(self, ctx: Context) -> bool:
-        """Return whether the saved rules of the chain are the present ones."""
-        path = self.saved_at(ctx)
-        if not path:
-            return True
-        try:
-            text = await ctx.read_text(path)
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise refused_call(f"cannot read {path}: {(error.strerror or '').lower()}", error) from None
-        now = await self.kept(ctx, ("save",), lambda: self._dump(ctx))
+    async def agrees(self, ctx: Context, text: str) -> bool:
+        """Return whether the chain is in these saved rules as it is now."""
+        now = await self.dump(ctx)
         return of_chain(text, self.table, self.in_chain) == of_chain(now, self.table, self.in_chain)
+
+    async def dump(self, ctx: Context) -> str:
+        """Return all present rules, as they are saved. Raises `Permanent`."""
+        return await self.kept(ctx, ("save",), lambda: self._dump(ctx))
 
     async def _dump(self, ctx: Context) -> str:
         done = await ctx.run(f"{self.program}-save", check=False)
         if done.retcode != 0:
             raise Permanent(f"cannot save the rules: {reason(done)}")
         return done.stdout
-
-    async def write(self, ctx: Context) -> None:
-        """Write the present rules to the file."""
-        path = self.saved_at(ctx)
-        if not path:
-            return
-        try:
-            async with file_lock(path):
-                paths.make_parents(path)
-                seen = paths.at(path, follow=True).look()
-                mode = 0o640 if seen is None else seen.st_mode & 0o750
-                await ctx.write_file(paths.at(path, follow=True), (await self._dump(ctx)).encode(), mode=mode)
-        except OSError as error:
-            raise refused_call(f"cannot write {path}: {(error.strerror or '').lower()}", error) from None
-
-    def more_watches(self, ctx: Context) -> tuple[Watch, ...]:
-        """Watch the file of the saved rules."""
-        path = self.saved_at(ctx)
-        return (ctx.watch_path(path),) if path else ()
 
     def touches(self) -> tuple[Uid, ...]:
         """Return the file of the saved rules, if the state names it."""

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
 from holdfast.resources.accepts import accepts
-from holdfast.resources.context import Context, Watch, announced
-from holdfast.resources.contract import Uid
-from holdfast.resources.delta import Delta, State
-from holdfast.resources.dependencies import Dependency
-from holdfast.resources.effects import Effect, EffectVerb
-from holdfast.resources.errors import Permanent
+from holdfast.resources.context import Context
+from holdfast.resources.delta import Delta
+from holdfast.resources.kinds._packet_filter import Absent, Existing, Flushing, Policy, Present
 from holdfast.resources.kinds.iptables.base import Chain, Saving, Tables
-from holdfast.resources.traits import Declaration, Reversible
-from holdfast.resources.watches import idle
 
 
 @accepts(str, pattern="ACCEPT|DROP|accept|drop")
@@ -25,7 +19,7 @@ def parse_policy(value: object) -> object:
     return value.upper() if isinstance(value, str) else value
 
 
-class SetPolicy(Saving, Reversible, kind="iptables.set_policy"):
+class SetPolicy(Saving, Policy, kind="iptables.set_policy"):
     """A built-in chain has a policy, which applies to packets that no rule decides.
 
     drop the rest:
@@ -37,7 +31,7 @@ class SetPolicy(Saving, Reversible, kind="iptables.set_policy"):
     rules every 30 s.
     """
 
-    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("set",)
+    none: ClassVar[str] = "the table has no built-in chain of this name"
 
     chain: Chain
     """The chain."""
@@ -49,48 +43,17 @@ class SetPolicy(Saving, Reversible, kind="iptables.set_policy"):
         """The chain."""
         return self.chain
 
-    def desired(self) -> State:
-        """Return the policy, and that it is saved."""
-        return {"policy": self.policy, "saved": True}
-
-    async def probe(self, ctx: Context) -> State:
-        """Return the present policy. Raises `Permanent` for a chain that can have none."""
+    async def present_policy(self, ctx: Context) -> str | None:
+        """Return the present policy; None if the chain has none."""
         listed = await self.listing(ctx)
-        found = next((line.split()[2] for line in listed or [] if line.startswith("-P ")), None)
-        if found is None:
-            raise Permanent(f"cannot set a policy for {self.chain}: {self.table} has no built-in chain of this name")
-        return {"policy": found, "saved": await self.is_saved(ctx)}
+        return next((line.split()[2] for line in listed or [] if line.startswith("-P ")), None)
 
-    async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Set the policy, and save all rules."""
-        if "policy" in delta.fields:
-            await self.run(ctx, "-P", self.chain, self.policy)
-        await self.write(ctx)
-
-    async def inverse(self, ctx: Context) -> Declaration:
-        """Return the present policy."""
-        present = (await self.probe(ctx) or {})["policy"]
-        given = {"table": self.table, "family": self.family, "chain": self.chain, "save": self.save}
-        return Declaration("iptables.set_policy", {"name": self.name, "policy": present, **given})
-
-    def uids(self) -> tuple[Uid, ...]:
-        """Return the uid of the policy."""
-        return (("iptables-policy", f"{self.family}:{self.table}:{self.chain}"),)
-
-    def effect(self, delta: Delta) -> Effect:
-        """Return what a repair sets."""
-        if delta.fields == ("saved",):
-            return Effect(("set",), "the saved rules")
-        return Effect(
-            ("set",), f"the policy of {self.chain} in {self.table} ({self.family})", detail=f" to {self.policy}"
-        )
-
-    def explain(self, ctx: Context) -> str:
-        """Return why no change was needed."""
-        return f"the policy of {self.chain} is {self.policy} already"
+    async def set(self, ctx: Context) -> None:
+        """Set the policy."""
+        await self.run(ctx, "-P", self.chain, self.policy)
 
 
-class Flush(Tables, kind="iptables.flush"):
+class Flush(Tables, Flushing, kind="iptables.flush"):
     """The rules of a chain, or of all chains of a table, are removed, once.
 
     nat:
@@ -101,10 +64,6 @@ class Flush(Tables, kind="iptables.flush"):
     that rules which other states add later stay. Without `chain` all chains of the table are flushed.
     """
 
-    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("remove",)
-    ignored: ClassVar[Mapping[str, str]] = {"save": "the states that add rules save them"}
-    exclusive: ClassVar[bool] = False
-
     chain: Chain | None = None
     """The chain. Default: all chains of the table."""
 
@@ -113,34 +72,42 @@ class Flush(Tables, kind="iptables.flush"):
         """The chain; empty for all."""
         return self.chain or ""
 
-    def action(self) -> bool:
-        """Return True: the rules that other states add later are no reason to flush again."""
-        return True
+    @property
+    def where(self) -> str:
+        """The chain, or all."""
+        return super().where if self.chain else f"all chains of {self.table} ({self.family})"
 
-    def watch(self, ctx: Context) -> Watch:
-        """Watch nothing."""
-        return idle()
+    async def count(self, ctx: Context) -> int:
+        """Return the number of rules."""
+        done = await self.run(ctx, "-S", *self._chain)
+        return sum(line.startswith("-A ") for line in done.stdout.splitlines())
 
-    @announced
-    async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Remove the rules, if there are any."""
-        chain = [self.chain] if self.chain else []
-        done = await self.run(ctx, "-S", *chain)
-        rules = [line for line in done.stdout.splitlines() if line.startswith("-A ")]
-        where = f"{self.chain or 'all chains'} of {self.table} ({self.family})"
-        if not rules:
-            ctx.report.comment = f"there is no rule in {where}"
-            return True
-        if apply:
-            await ctx.assignment.announce()
-            ctx.report.changing()
-            await self.run(ctx, "-F", *chain)
-        ctx.report.changes = {"locale": self.name}
-        ctx.report.did(Effect(("remove",), where, f"{len(rules)} rules"), applied=apply)
-        return False
+    async def flush(self, ctx: Context) -> None:
+        """Remove the rules."""
+        await self.run(ctx, "-F", *self._chain)
+
+    @property
+    def _chain(self) -> tuple[str, ...]:
+        return (self.chain,) if self.chain else ()
 
 
-class ChainPresent(Tables, Reversible, kind="iptables.chain_present"):
+class OneChain(Tables, Existing):
+    """Base of the kinds of single chains."""
+
+    name: Chain
+    """The chain."""
+
+    @property
+    def in_chain(self) -> str:
+        """The chain."""
+        return self.name
+
+    async def is_there(self, ctx: Context) -> bool:
+        """Return whether the chain exists."""
+        return await self.listing(ctx) is not None
+
+
+class ChainPresent(OneChain, Present, kind="iptables.chain_present"):
     """A chain exists.
 
     web:
@@ -150,55 +117,14 @@ class ChainPresent(Tables, Reversible, kind="iptables.chain_present"):
     Events report changes as for `iptables.append`.
     """
 
-    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create",)
-
-    name: Chain
-    """The chain."""
-
-    @property
-    def in_chain(self) -> str:
-        """The chain."""
-        return self.name
-
-    def desired(self) -> State:
-        """Return that the chain exists."""
-        return {}
-
-    async def probe(self, ctx: Context) -> State:
-        """Return whether the chain exists."""
-        return None if await self.listing(ctx) is None else {}
+    opposite: ClassVar[str] = "iptables.chain_absent"
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Make the chain."""
         await self.run(ctx, "-N", self.name)
 
-    async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return that there is no such chain, if there is none now."""
-        given = {"name": self.name, "table": self.table, "family": self.family}
-        return Declaration("iptables.chain_absent", given) if await self.probe(ctx) is None else None
 
-    def uids(self) -> tuple[Uid, ...]:
-        """Return the uid of the chain."""
-        return (("iptables-chain", f"{self.family}:{self.table}:{self.name}"),)
-
-    def offers(self) -> tuple[Uid, ...]:
-        """Return the chain, which rules need."""
-        return self.uids()
-
-    def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the package."""
-        return (Dependency("pkg", "iptables", vital=False),)
-
-    def effect(self, delta: Delta) -> Effect:
-        """Return that a repair makes the chain."""
-        return Effect(("create",), f"the chain {self.name} of {self.table} ({self.family})")
-
-    def explain(self, ctx: Context) -> str:
-        """Return why no change was needed."""
-        return f"the chain {self.name} exists already"
-
-
-class ChainAbsent(Tables, kind="iptables.chain_absent"):
+class ChainAbsent(OneChain, Absent, kind="iptables.chain_absent"):
     """A chain does not exist; its rules are removed before.
 
     web:
@@ -208,45 +134,7 @@ class ChainAbsent(Tables, kind="iptables.chain_absent"):
     A chain to which rules still jump cannot be removed. Events report changes as for `iptables.append`.
     """
 
-    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("remove",)
-
-    name: Chain
-    """The chain."""
-
-    @property
-    def in_chain(self) -> str:
-        """The chain."""
-        return self.name
-
-    def desired(self) -> State:
-        """Return that there is no such chain."""
-        return None
-
-    async def probe(self, ctx: Context) -> State:
-        """Return whether the chain exists."""
-        return None if await self.listing(ctx) is None else {"chain": self.name}
-
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Remove the rules, then the chain."""
         await self.run(ctx, "-F", self.name)
         await self.run(ctx, "-X", self.name)
-
-    def uids(self) -> tuple[Uid, ...]:
-        """Return the uid of the chain."""
-        return (("iptables-chain", f"{self.family}:{self.table}:{self.name}"),)
-
-    def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the package."""
-        return (Dependency("pkg", "iptables", vital=False),)
-
-    def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return the name, as Salt does."""
-        return {"locale": self.name}
-
-    def effect(self, delta: Delta) -> Effect:
-        """Return that a repair removes the chain."""
-        return Effect(("remove",), f"the chain {self.name} of {self.table} ({self.family})")
-
-    def explain(self, ctx: Context) -> str:
-        """Return why no change was needed."""
-        return f"there is no chain {self.name}"

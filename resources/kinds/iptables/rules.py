@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import ConfigDict, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
-
 from holdfast.resources.context import Context
-from holdfast.resources.contract import Uid
-from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency
-from holdfast.resources.effects import Effect, EffectVerb
-from holdfast.resources.fields import field, plain_numbers
+from holdfast.resources.fields import field
+from holdfast.resources.kinds import _packet_filter
 from holdfast.resources.kinds._netfilter import generation
 from holdfast.resources.kinds.iptables.base import Chain, Saving
 from holdfast.resources.kinds.iptables.options import demand_options, words
-from holdfast.resources.traits import Declaration, Reversible
 
 NO_RULE = "does a matching rule exist in that chain"
 NO_TARGET = "' does not exist"
@@ -27,12 +20,8 @@ COPIES = 1000
 """Most copies of one rule that are deleted."""
 
 
-class Rule(Saving):
+class Rule(Saving, _packet_filter.Rule):
     """Base of the kinds of rules: every other argument is an option of iptables."""
-
-    model_config = ConfigDict(extra="allow")
-
-    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("add", "remove", "change")
 
     chain: Chain
     """The chain."""
@@ -43,25 +32,11 @@ class Rule(Saving):
     option without a value has an empty text. Not to be written in states.
     """
 
-    @model_validator(mode="before")
     @classmethod
-    def _gather(cls, given: Any) -> Any:
-        """Collect the options. An error has the position of the option."""
-        if not isinstance(given, dict):
-            return given
-        own = cls.model_fields.keys() | cls.refused.keys() | cls.ignored.keys()
-        inner = given.get("options", {})
-        if not isinstance(inner, dict):
-            raise ValueError("options is a mapping of options: write each as an argument of its own")  # noqa: TRY004
-        options = {str(key): plain_numbers(value) for key, value in given.items() if key not in own}
-        options = {**inner, **options}
-        try:
-            demand_options(options)
-            words(options)
-        except ValueError as error:
-            name, why = error.args if len(error.args) > 1 else ("chain", str(error))
-            raise wrong(cls, name, why) from None
-        return {key: value for key, value in given.items() if key in own} | {"options": options}
+    def demand_rule(cls, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:  # noqa: ARG003 - nftables has
+        """Raise `ValueError` for an option that iptables does not have, and for a value that cannot be."""
+        demand_options(options)
+        words(options)
 
     @property
     def in_chain(self) -> str:
@@ -80,26 +55,30 @@ class Rule(Saving):
 
     async def is_present(self, ctx: Context) -> bool:
         """Return whether iptables finds the rule in the chain, or nothing that it has found there is gone."""
-        listings = await self.listings(ctx)
-        if listings is None:
+        known = await self.memory(ctx)
+        if known is None:
             return await self._check(ctx)
         began, lines = generation(), await self._lines(ctx)
-        holding = listings.holding.pop(self._key, frozenset())
+        holding = known.holding.pop(self._key, frozenset())
         if holding and holding <= lines:
-            listings.holding[self._key] = holding
+            known.holding[self._key] = holding
             return True
         found = await self._check(ctx)
         if found and generation() == began:
-            listings.holding[self._key] = holding & lines or lines
+            known.holding[self._key] = holding & lines or lines
         return found
 
     @property
-    def _key(self) -> str:
-        return " ".join([self.program, self.table, self.chain, *self.rule])
+    def _key(self) -> tuple[str, ...]:
+        return (self.program, self.table, self.chain, *self.rule)
 
     async def _check(self, ctx: Context) -> bool:
         """Return whether iptables finds the rule in the chain."""
-        done = await self.run(ctx, "-C", self.chain, *self.rule, check=False)
+        return await self._found(ctx, "-C")
+
+    async def _found(self, ctx: Context, command: str) -> bool:
+        """Run a command on the rule; return whether there is such a rule."""
+        done = await self.run(ctx, command, self.chain, *self.rule, check=False)
         if done.retcode == 0:
             return True
         if NO_RULE in done.stderr or NO_TARGET in done.stderr or await self.listing(ctx) is None:
@@ -108,19 +87,15 @@ class Rule(Saving):
 
     async def change(self, ctx: Context, *argv: str) -> None:
         """Add the rule, and remember the line that is new then."""
-        listings = await self.listings(ctx)
-        before = await self._lines(ctx) if listings else frozenset()
+        known = await self.memory(ctx)
+        before = await self._lines(ctx) if known else frozenset()
         await self.run(ctx, *argv, *self.rule)
-        if listings and len(added := await self._lines(ctx) - before) == 1:
-            listings.holding[self._key] = added
+        if known and len(added := await self._lines(ctx) - before) == 1:
+            known.holding[self._key] = added
 
     async def _lines(self, ctx: Context) -> frozenset[str]:
         """Return the rules of the chain as iptables prints them."""
         return frozenset(line for line in await self.listing(ctx) or () if line.startswith("-A "))
-
-    def uids(self) -> tuple[Uid, ...]:
-        """Return the uid of the rule."""
-        return (("iptables", f"{self.family}:{self.table}:{self.chain}:{self.text}"),)
 
     def dependencies(self) -> tuple[Dependency, ...]:
         """Add the chain to which the rule jumps."""
@@ -130,54 +105,11 @@ class Rule(Saving):
             Dependency("iptables-chain", f"{self.family}:{self.table}:{jump}", vital=False),
         )
 
-    def effect(self, delta: Delta) -> Effect:
-        """Return what a repair does to the chain."""
-        where = f"the chain {self.chain} of {self.table} ({self.family})"
-        if delta.fields == ("saved",):
-            return Effect(("change",), "the saved rules")
-        if not (delta.before or {}).get("present", True):
-            return Effect(("add",), self.text, detail=f" to {where}")
-        return Effect(("remove",), self.text, detail=f" from {where}")
 
-    def explain(self, ctx: Context) -> str:
-        """Return why no change was needed."""
-        return f"{self.text} is {'' if (self.desired() or {}).get('present') else 'not '}in the chain {self.chain}"
-
-    async def probe(self, ctx: Context) -> State:
-        """Return whether the rule is in the chain, and saved."""
-        present = await self.is_present(ctx)
-        return {"present": present, "saved": await self.is_saved(ctx)}
-
-
-def wrong(cls: type[Rule], key: str, why: str) -> ValidationError:
-    """Return an error at one argument."""
-    error = InitErrorDetails(type=PydanticCustomError("value_error", "{why}", {"why": why}), loc=(key,), input=None)
-    return ValidationError.from_exception_data(cls.__name__, [error])
-
-
-class Adding(Rule, Reversible):
+class Adding(Rule, _packet_filter.Adding):
     """Base of the kinds that add a rule."""
 
-    def desired(self) -> State:
-        """Return that the rule is in the chain, and saved."""
-        return {"present": True, "saved": True}
-
-    async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Add the rule, and save all rules."""
-        if "present" in delta.fields:
-            await self.add(ctx)
-        await self.write(ctx)
-
-    @abstractmethod
-    async def add(self, ctx: Context) -> None:
-        """Add the rule."""
-
-    async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return that there is no such rule, if there is none now."""
-        if await self.is_present(ctx):
-            return None
-        given = {"name": self.name, "table": self.table, "family": self.family, "chain": self.chain, "save": self.save}
-        return Declaration("iptables.delete", {**given, **self.options})
+    opposite: ClassVar[str] = "iptables.delete"
 
 
 class Append(Adding, kind="iptables.append"):
@@ -225,7 +157,7 @@ class Insert(Adding, kind="iptables.insert"):
         await self.change(ctx, "-I", self.chain, str(min(self.position, rules + 1)))
 
 
-class Delete(Rule, kind="iptables.delete"):
+class Delete(Rule, _packet_filter.Deleting, kind="iptables.delete"):
     """A rule is not in a chain.
 
     no telnet:
@@ -238,18 +170,8 @@ class Delete(Rule, kind="iptables.delete"):
     All copies of the rule are deleted. Events report changes as for `iptables.append`.
     """
 
-    refused: ClassVar[Mapping[str, str]] = {
-        "position": "the number of a rule is another one after each deletion: give the options of the rule"
-    }
-
-    def desired(self) -> State:
-        """Return that the rule is not in the chain, and that this is saved."""
-        return {"present": False, "saved": True}
-
-    async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Delete the rule, and save the others."""
+    async def delete(self, ctx: Context) -> None:
+        """Delete copies of the rule until iptables finds none."""
         for _ in range(COPIES):
-            if not await self.is_present(ctx):
+            if not await self._found(ctx, "-D"):
                 break
-            await self.run(ctx, "-D", self.chain, *self.rule)
-        await self.write(ctx)

@@ -1,26 +1,21 @@
-"""What all kinds of nftables share: the command, the saved rules, and events."""
+"""What all kinds of nftables share: the command, what it prints, the saved rules, and events."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from collections.abc import Awaitable, Callable
+from typing import Annotated, ClassVar, TypeVar
 
 from pydantic import BeforeValidator
 
-from holdfast.resources import paths
 from holdfast.resources.accepts import accepts
-from holdfast.resources.context import Completed, Context, Watch
-from holdfast.resources.contract import Concern, Resource, Uid
-from holdfast.resources.delta import Delta
+from holdfast.resources.context import Completed, Context
 from holdfast.resources.dependencies import Dependency
-from holdfast.resources.errors import Permanent, refused_call
+from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, shaped
-from holdfast.resources.file_locks import file_lock
-from holdfast.resources.kinds._commands import reason
-from holdfast.resources.kinds._netfilter import Filter, changes
-from holdfast.resources.traits import Edgeable
-from holdfast.resources.watches import either
+from holdfast.resources.kinds import _packet_filter
+from holdfast.resources.kinds._netfilter import Filter, memory
+from holdfast.resources.kinds.nftables.ruleset import chain_of, table_of
 
 FAMILIES = {"ipv4": "ip", "ip4": "ip", "ip": "ip", "ipv6": "ip6", "ip6": "ip6"} | {
     name: name for name in ("inet", "arp", "bridge", "netdev")
@@ -29,6 +24,9 @@ FAMILIES = {"ipv4": "ip", "ip4": "ip", "ip": "ip", "ipv6": "ip6", "ip6": "ip6"} 
 FILE = "/etc/nftables/salt-all-in-one.nft"
 """Where Salt saves the rules."""
 MISSING = "No such file or directory"
+LIMIT = 64
+"""MiB of output of nft that are read."""
+T = TypeVar("T")
 Name = Annotated[Text, shaped(r"[A-Za-z_][\w.-]*", "a name of nftables: letters, digits and _.-", 128)]
 
 
@@ -40,10 +38,11 @@ def parse_family(value: object) -> object:
     return FAMILIES[value]
 
 
-class Nft(Edgeable, Resource):
+class Nft(_packet_filter.PacketFilter):
     """Base of all kinds of nftables."""
 
-    concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
+    tool: ClassVar[str] = "nft"
+    package: ClassVar[Dependency] = Dependency("pkg", "nftables", vital=False)
 
     family: Annotated[str, BeforeValidator(parse_family)] = "ip"
     """`ipv4`, `ipv6`, `inet`, `arp`, `bridge` or `netdev`."""
@@ -54,100 +53,100 @@ class Nft(Edgeable, Resource):
         """The table that the resource is about."""
 
     @property
-    def in_chain(self) -> str:
-        """The chain that the resource is about; empty for the table."""
-        return ""
+    def of_table(self) -> str:
+        """The table, as nft names it."""
+        return f"{self.family} {self.in_table}"
 
     @property
-    def place(self) -> tuple[str, ...]:
-        """The words by which nft knows the table or the chain."""
-        return (self.family, self.in_table, *([self.in_chain] if self.in_chain else []))
+    def place(self) -> str:
+        """The table or the chain, as nft names it."""
+        return f"{self.of_table} {self.in_chain}" if self.in_chain else self.of_table
 
     @property
     def where(self) -> str:
         """The table or the chain, for people."""
         chain = f"the chain {self.in_chain} of " if self.in_chain else ""
-        return f"{chain}the table {self.family} {self.in_table}"
+        return f"{chain}the table {self.of_table}"
+
+    @property
+    def heard(self) -> Filter:
+        """The changes of the table or the chain."""
+        return Filter(self.family, self.in_table, self.in_chain)
 
     async def nft(self, ctx: Context, *words: str, stdin: str | None = None) -> Completed:
         """Run nft. Raises `Permanent` with the error that it reports."""
-        done = await ctx.run("nft", *words, stdin=stdin, check=False, limit=16 << 20)
+        done = await ctx.run("nft", *words, stdin=stdin, check=False, limit=LIMIT << 20)
         if done.retcode != 0:
             raise self.failure(done)
+        return self.complete(done)
+
+    def complete(self, done: Completed) -> Completed:
+        """Return a run of nft whose output was read to its end. Raises `Permanent`."""
+        if done.truncated:
+            raise Permanent(f"cannot use {self.where}: nft prints more than {LIMIT} MiB about it")
         return done
 
-    def failure(self, done: Completed) -> Permanent:
-        """Return the error of a run of nft."""
-        return Permanent(f"cannot use {self.where}: {reason(done)}")
+    async def kept(self, key: tuple[str, ...], run: Callable[[], Awaitable[T]]) -> T:
+        """Return what nft prints, or has printed since the last change of nf_tables."""
+        known = memory()
+        return await run() if known is None else await known.output(("nft", *key), run)
 
-    async def listing(self, ctx: Context, *options: str, what: str = "") -> str | None:
-        """Return the table or the chain as nft prints it; None if it is not there."""
-        word = what or ("chain" if self.in_chain else "table")
-        words = self.place if word == "chain" else self.place[:2]
-        done = await ctx.run("nft", *options, "list", word, *words, check=False, limit=16 << 20)
-        if done.retcode != 0 and MISSING in done.stderr:
-            return None
-        if done.retcode != 0:
-            raise self.failure(done)
-        return done.stdout
+    async def table_text(self, ctx: Context) -> str | None:
+        """Return the table as it is saved, but without what is in its sets; None if it is not there."""
+        return await self._listing(ctx, "--stateless", "--terse", "list", "table", *self.of_table.split())
 
-    def watch(self, ctx: Context) -> Watch:
-        """Watch the table or the chain by events of the kernel."""
-        return either(changes(Filter(self.family, self.in_table, self.in_chain)), *self.more_watches(ctx))
+    async def chain_json(self, ctx: Context) -> str | None:
+        """Return the chain, or the table, in JSON; None if it is not there."""
+        what = "chain" if self.in_chain else "table"
+        return await self._listing(ctx, "--json", "list", what, *self.place.split())
 
-    def more_watches(self, ctx: Context) -> tuple[Watch, ...]:
-        """Return further watches."""
-        return ()
+    async def _listing(self, ctx: Context, *words: str) -> str | None:
+        async def run() -> str | None:
+            done = await ctx.run("nft", *words, check=False, limit=LIMIT << 20)
+            if done.retcode != 0 and MISSING in done.stderr:
+                return None
+            if done.retcode != 0:
+                raise self.failure(done)
+            return self.complete(done).stdout
 
-    def offers(self) -> tuple[Uid, ...]:
-        """Return nothing: only tables and chains are needed by others."""
-        return ()
+        return await self.kept(words, run)
+
+
+class InTable(Nft):
+    """Base of the kinds that name a table."""
+
+    table: Name = "filter"
+    """The table."""
+
+    @property
+    def in_table(self) -> str:
+        """The table."""
+        return self.table
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the package, the table and the chain."""
-        chain = [Dependency("nft-chain", " ".join(self.place))] if self.in_chain else []
-        return (Dependency("pkg", "nftables", vital=False), Dependency("nft-table", " ".join(self.place[:2])), *chain)
-
-    def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return the name, as Salt does."""
-        return {"locale": self.name}
+        """Add the table."""
+        return (*super().dependencies(), Dependency("nft-table", self.of_table))
 
 
-class Saving(Nft):
+class Saving(InTable, _packet_filter.Saving):
     """Base of the kinds that can save the rules for the next boot."""
 
     save: bool = False
     """Save all rules to `/etc/nftables/salt-all-in-one.nft`, which another file must include to be loaded at boot."""
 
-    async def is_saved(self, ctx: Context) -> bool:
-        """Return whether the saved rules of the chain are the present ones."""
-        if not self.save:
-            return True
-        try:
-            text = await ctx.read_text(FILE)
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise refused_call(f"cannot read {FILE}: {(error.strerror or '').lower()}", error) from None
-        block = await self._block(ctx)
-        return f"table {self.family} {self.in_table} {{\n" in text and block in text
+    def saved_at(self, ctx: Context) -> str:
+        """Return the path of the saved rules; empty if they are not to be saved."""
+        return FILE if self.save else ""
 
-    async def _block(self, ctx: Context) -> str:
-        """Return the chain as nft prints it, without the table around it."""
-        return "\n".join((await self.listing(ctx, "--stateless") or "").splitlines()[1:-1])
+    async def agrees(self, ctx: Context, text: str) -> bool:
+        """Return whether the chain is in these saved rules as it is now."""
+        now = chain_of(await self.table_text(ctx) or "", self.in_chain)
+        return now == chain_of(table_of(text, self.of_table), self.in_chain) is not None
 
-    async def write(self, ctx: Context) -> None:
-        """Write all rules to the file."""
-        if not self.save:
-            return
-        text = f"#! nft -f\n{(await self.nft(ctx, '--stateless', 'list', 'ruleset')).stdout}"
-        try:
-            async with file_lock(FILE):
-                paths.make_parents(FILE)
-                await ctx.write_file(FILE, text.encode(), mode=0o600)
-        except OSError as error:
-            raise refused_call(f"cannot write {FILE}: {(error.strerror or '').lower()}", error) from None
+    async def dump(self, ctx: Context) -> str:
+        """Return all present rules, as they are saved. Raises `Permanent`."""
 
-    def more_watches(self, ctx: Context) -> tuple[Watch, ...]:
-        """Watch the file of the saved rules."""
-        return (ctx.watch_path(FILE),) if self.save else ()
+        async def run() -> str:
+            return f"#! nft -f\n{(await self.nft(ctx, '--stateless', 'list', 'ruleset')).stdout}"
+
+        return await self.kept(("ruleset",), run)

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, model_validator
 
 from holdfast.resources.accepts import accepts
-from holdfast.resources.context import Context, Watch, announced
-from holdfast.resources.contract import Uid
-from holdfast.resources.delta import Delta, State
-from holdfast.resources.dependencies import Dependency
-from holdfast.resources.effects import Effect, EffectVerb
+from holdfast.resources.context import Context
+from holdfast.resources.delta import Delta
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, field, shaped
-from holdfast.resources.kinds.nftables.base import Name, Nft, Saving
-from holdfast.resources.kinds.nftables.ruleset import rules_of
-from holdfast.resources.traits import Declaration, Reversible
-from holdfast.resources.watches import idle
-
-PACKAGE = Dependency("pkg", "nftables", vital=False)
+from holdfast.resources.kinds._packet_filter import Absent, Existing, Flushing, Policy, Present
+from holdfast.resources.kinds.nftables.base import InTable, Name, Nft, Saving
+from holdfast.resources.kinds.nftables.ruleset import chain_of, rules_of
 
 
 @accepts(str, pattern="accept|drop|ACCEPT|DROP")
@@ -30,53 +23,28 @@ def parse_policy(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
-class Existing(Nft, Reversible):
-    """Base of the kinds that make or remove something."""
-
-    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "remove")
-    there: ClassVar[bool] = True
-    opposite: ClassVar[str] = ""
+class Table(Nft, Existing):
+    """Base of the kinds of tables."""
 
     name: Name
     """Its name."""
 
-    def desired(self) -> State:
+    @property
+    def in_table(self) -> str:
+        """The table."""
+        return self.name
+
+    @property
+    def in_chain(self) -> str:
+        """Return that it is the table itself."""
+        return ""
+
+    async def is_there(self, ctx: Context) -> bool:
         """Return whether it exists."""
-        return {} if self.there else None
-
-    async def probe(self, ctx: Context) -> State:
-        """Return whether it exists."""
-        return None if await self.listing(ctx) is None else {}
-
-    async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return that it does not exist, if it does not exist now."""
-        if not self.there or await self.probe(ctx) is not None:
-            return None
-        table = {"table": self.in_table} if self.in_chain else {}
-        return Declaration(self.opposite, {"name": self.name, "family": self.family, **table})
-
-    def effect(self, delta: Delta) -> Effect:
-        """Return what a repair does."""
-        return Effect(("create" if self.there else "remove",), self.where)
-
-    def explain(self, ctx: Context) -> str:
-        """Return why no change was needed."""
-        return f"{self.where} {'exists' if self.there else 'does not exist'}"
-
-    def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the package, and the table of a chain."""
-        return (PACKAGE, *([Dependency("nft-table", f"{self.family} {self.in_table}")] if self.in_chain else []))
-
-    def uids(self) -> tuple[Uid, ...]:
-        """Return its uid."""
-        return (("nft-chain" if self.in_chain else "nft-table", " ".join(self.place)),)
-
-    def offers(self) -> tuple[Uid, ...]:
-        """Return what rules and chains need."""
-        return self.uids() if self.there else ()
+        return await self.table_text(ctx) is not None
 
 
-class TablePresent(Existing, kind="nftables.table_present"):
+class TablePresent(Table, Present, kind="nftables.table_present"):
     """A table exists.
 
     filter:
@@ -87,18 +55,14 @@ class TablePresent(Existing, kind="nftables.table_present"):
     """
 
     opposite: ClassVar[str] = "nftables.table_absent"
-
-    @property
-    def in_table(self) -> str:
-        """The table."""
-        return self.name
+    common: ClassVar[tuple[str, ...]] = ("family",)
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Make the table."""
-        await self.nft(ctx, "add", "table", *self.place)
+        await self.nft(ctx, "add", "table", *self.place.split())
 
 
-class TableAbsent(Existing, kind="nftables.table_absent"):
+class TableAbsent(Table, Absent, kind="nftables.table_absent"):
     """A table does not exist; its chains and rules are removed with it.
 
     old:
@@ -107,19 +71,28 @@ class TableAbsent(Existing, kind="nftables.table_absent"):
     Events of the kernel report that it was made.
     """
 
-    there: ClassVar[bool] = False
-
-    @property
-    def in_table(self) -> str:
-        """The table."""
-        return self.name
-
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Remove the table."""
-        await self.nft(ctx, "delete", "table", *self.place)
+        await self.nft(ctx, "delete", "table", *self.place.split())
 
 
-class ChainPresent(Existing, kind="nftables.chain_present"):
+class OneChain(InTable, Existing):
+    """Base of the kinds of single chains."""
+
+    name: Name
+    """Its name."""
+
+    @property
+    def in_chain(self) -> str:
+        """The chain."""
+        return self.name
+
+    async def is_there(self, ctx: Context) -> bool:
+        """Return whether it exists."""
+        return chain_of(await self.table_text(ctx) or "", self.name) is not None
+
+
+class ChainPresent(OneChain, Present, kind="nftables.chain_present"):
     """A chain exists.
 
     input:
@@ -135,8 +108,6 @@ class ChainPresent(Existing, kind="nftables.chain_present"):
 
     opposite: ClassVar[str] = "nftables.chain_absent"
 
-    table: Name = "filter"
-    """The table."""
     table_type: Literal["filter", "nat", "route"] | None = None
     """What the chain is for."""
     hook: Literal["prerouting", "input", "forward", "output", "postrouting", "ingress", "egress"] | None = None
@@ -152,23 +123,13 @@ class ChainPresent(Existing, kind="nftables.chain_present"):
             raise ValueError("give table_type, hook and priority together, or none of them")
         return self
 
-    @property
-    def in_table(self) -> str:
-        """The table."""
-        return self.table
-
-    @property
-    def in_chain(self) -> str:
-        """The chain."""
-        return self.name
-
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Make the chain."""
         base = f" {{ type {self.table_type} hook {self.hook} priority {self.priority}; }}" if self.hook else ""
-        await self.nft(ctx, "--file", "-", stdin=f"add chain {' '.join(self.place)}{base}\n")
+        await self.nft(ctx, "--file", "-", stdin=f"add chain {self.place}{base}\n")
 
 
-class ChainAbsent(Existing, kind="nftables.chain_absent"):
+class ChainAbsent(OneChain, Absent, kind="nftables.chain_absent"):
     """A chain does not exist; its rules are removed before.
 
     web:
@@ -178,28 +139,12 @@ class ChainAbsent(Existing, kind="nftables.chain_absent"):
     A chain to which rules still jump cannot be removed. Events of the kernel report that it was made.
     """
 
-    there: ClassVar[bool] = False
-
-    table: Name = "filter"
-    """The table."""
-
-    @property
-    def in_table(self) -> str:
-        """The table."""
-        return self.table
-
-    @property
-    def in_chain(self) -> str:
-        """The chain."""
-        return self.name
-
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Remove the rules and the chain, both or none."""
-        place = " ".join(self.place)
-        await self.nft(ctx, "--file", "-", stdin=f"flush chain {place}\ndelete chain {place}\n")
+        await self.nft(ctx, "--file", "-", stdin=f"flush chain {self.place}\ndelete chain {self.place}\n")
 
 
-class SetPolicy(Saving, Reversible, kind="nftables.set_policy"):
+class SetPolicy(Saving, Policy, kind="nftables.set_policy"):
     """A chain with a hook has a policy, which applies to packets that no rule decides.
 
     drop the rest:
@@ -211,68 +156,30 @@ class SetPolicy(Saving, Reversible, kind="nftables.set_policy"):
     Events of the kernel report changes.
     """
 
-    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("set",)
+    none: ClassVar[str] = "there is no such chain, or it has no hook"
 
-    table: Name = "filter"
-    """The table."""
     chain: Name
     """The chain."""
     policy: Annotated[Literal["accept", "drop"], BeforeValidator(parse_policy)]
     """The policy."""
 
     @property
-    def in_table(self) -> str:
-        """The table."""
-        return self.table
-
-    @property
     def in_chain(self) -> str:
         """The chain."""
         return self.chain
 
-    def desired(self) -> State:
-        """Return the policy, and that it is saved."""
-        return {"policy": self.policy, "saved": True}
+    async def present_policy(self, ctx: Context) -> str | None:
+        """Return the present policy; None if the chain has none."""
+        items = json.loads(await self.chain_json(ctx) or "{}").get("nftables", ())
+        policies = [item["chain"].get("policy") for item in items if "chain" in item]
+        return policies[0] if policies else None
 
-    async def probe(self, ctx: Context) -> State:
-        """Return the present policy. Raises `Permanent` for a chain that can have none."""
-        return {"policy": (await self._chain(ctx))["policy"], "saved": await self.is_saved(ctx)}
-
-    async def _chain(self, ctx: Context) -> Mapping[str, Any]:
-        """Return the chain as nft reports it. Raises `Permanent` if it has no hook."""
-        items = json.loads(await self.listing(ctx, "--json") or "{}").get("nftables", ())
-        chain: Mapping[str, Any] = next((item["chain"] for item in items if "chain" in item), {})
-        if "policy" not in chain:
-            raise Permanent(f"cannot set the policy of {self.where}: there is no such chain, or it has no hook")
-        return chain
-
-    async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Set the policy, and save all rules."""
-        if "policy" in delta.fields:
-            await self.nft(ctx, "--file", "-", stdin=f"chain {' '.join(self.place)} {{ policy {self.policy}; }}\n")
-        await self.write(ctx)
-
-    async def inverse(self, ctx: Context) -> Declaration:
-        """Return the present policy."""
-        given = {"family": self.family, "table": self.table, "chain": self.chain, "save": self.save}
-        return Declaration(self.kind, {"name": self.name, "policy": (await self._chain(ctx))["policy"], **given})
-
-    def uids(self) -> tuple[Uid, ...]:
-        """Return the uid of the policy."""
-        return (("nft-policy", " ".join(self.place)),)
-
-    def effect(self, delta: Delta) -> Effect:
-        """Return what a repair sets."""
-        if delta.fields == ("saved",):
-            return Effect(("set",), "the saved rules")
-        return Effect(("set",), f"the policy of {self.where}", detail=f" to {self.policy}")
-
-    def explain(self, ctx: Context) -> str:
-        """Return why no change was needed."""
-        return f"the policy of {self.where} is {self.policy} already"
+    async def set(self, ctx: Context) -> None:
+        """Set the policy."""
+        await self.nft(ctx, "--file", "-", stdin=f"chain {self.place} {{ policy {self.policy}; }}\n")
 
 
-class Flush(Nft, kind="nftables.flush"):
+class Flush(InTable, Flushing, kind="nftables.flush"):
     """The rules of a chain, or of all chains of a table, are removed, once.
 
     filter:
@@ -283,49 +190,23 @@ class Flush(Nft, kind="nftables.flush"):
     that rules which other states add later stay.
     """
 
-    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("remove",)
-    ignored: ClassVar[Mapping[str, str]] = {"save": "the states that add rules save them"}
-    exclusive: ClassVar[bool] = False
-
-    table: Name = "filter"
-    """The table."""
     chain: Name | None = None
     """The chain. Default: all chains of the table."""
     ignore_absence: bool = False
     """Accept that there is no such table or chain."""
 
     @property
-    def in_table(self) -> str:
-        """The table."""
-        return self.table
-
-    @property
     def in_chain(self) -> str:
         """The chain; empty for all."""
         return self.chain or ""
 
-    def action(self) -> bool:
-        """Return True: the rules that other states add later are no reason to flush again."""
-        return True
-
-    def watch(self, ctx: Context) -> Watch:
-        """Watch nothing."""
-        return idle()
-
-    @announced
-    async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Remove the rules, if there are any."""
-        listed = await self.listing(ctx, "--json")
+    async def count(self, ctx: Context) -> int:
+        """Return the number of rules. Raises `Permanent` if there is no such table or chain."""
+        listed = await self.chain_json(ctx)
         if listed is None and not self.ignore_absence:
             raise Permanent(f"cannot flush {self.where}: it does not exist; declare it, or set ignore_absence: true")
-        rules = rules_of(listed or "{}")
-        if not rules:
-            ctx.report.comment = f"there is no rule in {self.where}"
-            return True
-        if apply:
-            await ctx.assignment.announce()
-            ctx.report.changing()
-            await self.nft(ctx, "flush", "chain" if self.chain else "table", *self.place)
-        ctx.report.changes = {"locale": self.name}
-        ctx.report.did(Effect(("remove",), self.where, f"{len(rules)} rules"), applied=apply)
-        return False
+        return len(rules_of(listed or "{}"))
+
+    async def flush(self, ctx: Context) -> None:
+        """Remove the rules."""
+        await self.nft(ctx, "flush", "chain" if self.chain else "table", *self.place.split())

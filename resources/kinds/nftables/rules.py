@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pydantic import ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import Field
 
 from holdfast.resources.context import Context
-from holdfast.resources.contract import Uid
-from holdfast.resources.delta import Delta, State
-from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
-from holdfast.resources.fields import field, plain_numbers
-from holdfast.resources.kinds.nftables.base import FAMILIES, Name, Saving
+from holdfast.resources.fields import field
+from holdfast.resources.kinds import _packet_filter
+from holdfast.resources.kinds._netfilter import memory
+from holdfast.resources.kinds.nftables.base import FAMILIES, LIMIT, Name, Saving
 from holdfast.resources.kinds.nftables.ruleset import added, demand_options, rehearsal, rules_of, text_of
-from holdfast.resources.traits import Declaration, Reversible
 
 
-class Rule(Saving):
+class Rule(Saving, _packet_filter.Rule):
     """Base of the kinds of rules: every other argument is a part of the rule."""
-
-    model_config = ConfigDict(extra="allow")
-
-    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("add", "remove", "change")
 
     table: Name
     """The table."""
@@ -37,33 +32,11 @@ class Rule(Saving):
     Not to be written in states.
     """
 
-    @model_validator(mode="before")
     @classmethod
-    def _gather(cls, given: Any) -> Any:
-        """Collect the options. An error has the position of the option."""
-        if not isinstance(given, dict):
-            return given
-        own = cls.model_fields.keys() | cls.refused.keys() | cls.ignored.keys()
-        inner = given.get("options", {})
-        if not isinstance(inner, dict):
-            raise ValueError("options is a mapping of options: write each as an argument of its own")  # noqa: TRY004
-        options = {str(key): plain_numbers(value) for key, value in given.items() if key not in own}
-        options = {**inner, **options}
-        try:
-            demand_options(options)
-            text_of(FAMILIES.get(str(given.get("family", "ip")), "ip"), options)
-        except ValueError as error:
-            name, why = error.args if len(error.args) > 1 else ("chain", str(error))
-            found = InitErrorDetails(
-                type=PydanticCustomError("value_error", "{why}", {"why": why}), loc=(name,), input=None
-            )
-            raise ValidationError.from_exception_data(cls.__name__, [found]) from None
-        return {key: value for key, value in given.items() if key in own} | {"options": options}
-
-    @property
-    def in_table(self) -> str:
-        """The table."""
-        return self.table
+    def demand_rule(cls, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        """Raise `ValueError` for an option that no rule has, and for a value that cannot be."""
+        demand_options(options)
+        text_of(FAMILIES.get(str(given.get("family", "ip")), "ip"), options)
 
     @property
     def in_chain(self) -> str:
@@ -75,67 +48,49 @@ class Rule(Saving):
         """The rule as nft reads it."""
         return text_of(self.family, self.options)
 
+    async def is_present(self, ctx: Context) -> bool:
+        """Return whether the rule is in the chain."""
+        return bool(await self.handles(ctx))
+
     async def handles(self, ctx: Context) -> list[int]:
         """Return the handles of all copies of the rule in the chain. Raises `Permanent` for a rule that nft refuses."""
-        listed = await self.listing(ctx, "--json")
+        listed, table = await asyncio.gather(self.chain_json(ctx), self.table_text(ctx))
         if listed is None:
             return []
-        present = rules_of(listed)
-        table = await self.listing(ctx, what="table") or ""
-        script = rehearsal(table, self.family, self.table, self.chain, self.text)
+        wanted = await self._rehearsed(ctx, rehearsal(table or "", self.family, self.table, self.chain, self.text))
+        return [handle for rule, handle in rules_of(listed) if rule == wanted]
+
+    async def _rehearsed(self, ctx: Context, script: str) -> list[Any]:
+        """Return what nft adds by a script, which it runs elsewhere, in a form that can be compared."""
+        known, key = memory(), (self.place, self.text)
+        if known is not None and known.rehearsed.get(key, ("",))[0] == script:
+            return known.rehearsed[key][1]
         done = await ctx.run(
-            *("unshare", "--net", "nft", "--echo", "--json", "--file", "-"), stdin=script, check=False, limit=16 << 20
+            *("unshare", "--net", "nft", "--echo", "--json", "--file", "-"),
+            stdin=script,
+            check=False,
+            limit=LIMIT << 20,
         )
-        wanted = added(done.stdout) if done.retcode == 0 else None
+        wanted = added(self.complete(done).stdout) if done.retcode == 0 else None
         if wanted is None:
-            said = self.failure(done)
-            raise Permanent(f"{said}; the rule is {self.text!r}")
-        return [handle for rule, handle in present if rule == wanted]
-
-    async def probe(self, ctx: Context) -> State:
-        """Return whether the rule is in the chain, and saved."""
-        return {"present": bool(await self.handles(ctx)), "saved": await self.is_saved(ctx)}
-
-    def uids(self) -> tuple[Uid, ...]:
-        """Return the uid of the rule."""
-        return (("nft", f"{' '.join(self.place)} {self.text}"),)
-
-    def effect(self, delta: Delta) -> Effect:
-        """Return what a repair does to the chain."""
-        if delta.fields == ("saved",):
-            return Effect(("change",), "the saved rules")
-        if not (delta.before or {}).get("present", True):
-            return Effect(("add",), self.text, detail=f" to {self.where}")
-        return Effect(("remove",), self.text, detail=f" from {self.where}")
-
-    def explain(self, ctx: Context) -> str:
-        """Return why no change was needed."""
-        return f"{self.text} is {'' if (self.desired() or {}).get('present') else 'not '}in {self.where}"
+            raise Permanent(f"{self.failure(done)}; the rule is {self.text!r}")
+        if known is not None:
+            known.rehearsed[key] = script, wanted
+        return wanted
 
 
-class Adding(Rule, Reversible):
+class Adding(Rule, _packet_filter.Adding):
     """Base of the kinds that add a rule."""
 
-    def desired(self) -> State:
-        """Return that the rule is in the chain, and saved."""
-        return {"present": True, "saved": True}
+    opposite: ClassVar[str] = "nftables.delete"
 
-    async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Add the rule, and save all rules."""
-        if "present" in delta.fields:
-            await self.nft(ctx, "--file", "-", stdin=f"{await self.command(ctx)} {self.text}\n")
-        await self.write(ctx)
+    async def add(self, ctx: Context) -> None:
+        """Add the rule."""
+        await self.nft(ctx, "--file", "-", stdin=f"{await self.command(ctx)} {self.text}\n")
 
+    @abstractmethod
     async def command(self, ctx: Context) -> str:
         """Return the command that adds the rule."""
-        raise NotImplementedError
-
-    async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return that there is no such rule, if there is none now."""
-        if await self.handles(ctx):
-            return None
-        given = {"name": self.name, "family": self.family, "table": self.table, "chain": self.chain, "save": self.save}
-        return Declaration("nftables.delete", {**given, **self.options})
 
 
 class Append(Adding, kind="nftables.append"):
@@ -156,7 +111,7 @@ class Append(Adding, kind="nftables.append"):
 
     async def command(self, ctx: Context) -> str:
         """Return the command that appends the rule."""
-        return f"add rule {' '.join(self.place)}"
+        return f"add rule {self.place}"
 
 
 class Insert(Adding, kind="nftables.insert"):
@@ -177,13 +132,13 @@ class Insert(Adding, kind="nftables.insert"):
 
     async def command(self, ctx: Context) -> str:
         """Return the command that inserts the rule."""
-        count = len(rules_of(await self.listing(ctx, "--json") or "{}"))
+        count = len(rules_of(await self.chain_json(ctx) or "{}"))
         if self.position > count:
-            return f"add rule {' '.join(self.place)}"
-        return f"insert rule {' '.join(self.place)} index {self.position - 1}"
+            return f"add rule {self.place}"
+        return f"insert rule {self.place} index {self.position - 1}"
 
 
-class Delete(Rule, kind="nftables.delete"):
+class Delete(Rule, _packet_filter.Deleting, kind="nftables.delete"):
     """A rule is not in a chain.
 
     no telnet:
@@ -197,18 +152,7 @@ class Delete(Rule, kind="nftables.delete"):
     All copies of the rule are deleted. Events of the kernel report changes of the chain.
     """
 
-    refused: ClassVar[Mapping[str, str]] = {
-        "position": "the number of a rule is another one after each deletion: give what the rule consists of"
-    }
-
-    def desired(self) -> State:
-        """Return that the rule is not in the chain, and that this is saved."""
-        return {"present": False, "saved": True}
-
-    async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Delete all copies of the rule at once, and save the others."""
-        found = await self.handles(ctx)
-        if found:
-            lines = [f"delete rule {' '.join(self.place)} handle {handle}\n" for handle in found]
-            await self.nft(ctx, "--file", "-", stdin="".join(lines))
-        await self.write(ctx)
+    async def delete(self, ctx: Context) -> None:
+        """Delete all copies of the rule at once."""
+        lines = [f"delete rule {self.place} handle {handle}\n" for handle in await self.handles(ctx)]
+        await self.nft(ctx, "--file", "-", stdin="".join(lines))

@@ -94,6 +94,18 @@ def _verdict(given: Mapping[str, str]) -> Iterable[str]:
         yield f"reject with {given['reject-with']}"
 
 
+def table_of(ruleset: str, table: str) -> str:
+    """Return the text of one table, such as `inet filter`, in that of all; empty if it is not there."""
+    found = re.search(rf"(?ms)^table {re.escape(table)} \{{\n.*?^\}}$", ruleset)
+    return found[0] if found else ""
+
+
+def chain_of(listing: str, chain: str) -> str | None:
+    """Return the text of one chain in that of its table; None if it is not there."""
+    found = re.search(rf"(?ms)^\tchain {re.escape(chain)} \{{\n.*?^\t\}}$", listing)
+    return found[0] if found else None
+
+
 def blocks(listing: str) -> list[str]:
     """Return the blocks of sets, maps and other things without rules in the text of a table."""
     found: list[str] = []

@@ -1,0 +1,420 @@
+"""What the kinds of iptables and of nftables share: chains, policies, rules, and how these are saved for the next boot.
+
+Each of the two says in `base.py` by which words its tool knows a place, and in its other modules what the tool does.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from holdfast.resources import paths
+from holdfast.resources.context import Completed, Context, Watch, announced
+from holdfast.resources.contract import Concern, Resource, Uid
+from holdfast.resources.delta import Delta, State
+from holdfast.resources.dependencies import Dependency
+from holdfast.resources.effects import Effect, EffectVerb
+from holdfast.resources.errors import Permanent, refused_call
+from holdfast.resources.fields import field, plain_numbers
+from holdfast.resources.file_locks import file_lock
+from holdfast.resources.kinds._commands import reason
+from holdfast.resources.kinds._netfilter import Filter, changes
+from holdfast.resources.traits import Declaration, Edgeable, Reversible
+from holdfast.resources.watches import either, idle
+
+
+class PacketFilter(Edgeable, Resource):
+    """Base of all kinds of iptables and nftables."""
+
+    concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
+    tool: ClassVar[str] = ""
+    """Begins the uids of what the tool makes."""
+    package: ClassVar[Dependency]
+    """The package of the tool."""
+
+    @property
+    @abstractmethod
+    def in_chain(self) -> str:
+        """The chain that the resource is about; empty for the table."""
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """The table or the chain, as uids name it."""
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """The table or the chain, for people."""
+
+    @property
+    @abstractmethod
+    def heard(self) -> Filter:
+        """The changes of the kernel that matter."""
+
+    def failure(self, done: Completed) -> Permanent:
+        """Return the error of a run of the tool that has failed."""
+        return Permanent(f"cannot use {self.where}: {reason(done)}")
+
+    def watch(self, ctx: Context) -> Watch:
+        """Watch the table or the chain by events of the kernel."""
+        return either(changes(self.heard), *self.more_watches(ctx))
+
+    def more_watches(self, ctx: Context) -> tuple[Watch, ...]:
+        """Return further watches."""
+        return ()
+
+    def offers(self) -> tuple[Uid, ...]:
+        """Return nothing: only tables and chains are needed by others."""
+        return ()
+
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the package, and the chain, which another state may make."""
+        return (self.package, Dependency(f"{self.tool}-chain", self.place))
+
+    def changes(self, delta: Delta) -> dict[str, Any]:
+        """Return the name, with the key that Salt has for all of these kinds."""
+        return {"locale": self.name}
+
+    def inverse_of(self, kind: str, *names: str, **given: Any) -> Declaration:
+        """Return a declaration of another kind with the name and these arguments of this one."""
+        return Declaration(kind, {"name": self.name, **{name: getattr(self, name) for name in names}, **given})
+
+
+class Saving(PacketFilter):
+    """Base of the kinds that can save the rules for the next boot."""
+
+    mode: ClassVar[int] = 0o600
+    """Of a new file."""
+
+    @abstractmethod
+    def saved_at(self, ctx: Context) -> str:
+        """Return the path of the saved rules; empty if they are not to be saved. Raises `Permanent`."""
+
+    @abstractmethod
+    async def agrees(self, ctx: Context, text: str) -> bool:
+        """Return whether the chain is in these saved rules as it is now."""
+
+    @abstractmethod
+    async def dump(self, ctx: Context) -> str:
+        """Return all present rules, as they are saved. Raises `Permanent`."""
+
+    async def is_saved(self, ctx: Context) -> bool:
+        """Return whether the saved rules of the chain are the present ones."""
+        path = self.saved_at(ctx)
+        if not path:
+            return True
+        try:
+            text = await ctx.read_text(path)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise refused_call(f"cannot read {path}: {(error.strerror or '').lower()}", error) from None
+        return await self.agrees(ctx, text)
+
+    async def write(self, ctx: Context) -> None:
+        """Write the present rules to the file."""
+        path = self.saved_at(ctx)
+        if not path:
+            return
+        try:
+            async with file_lock(path):
+                paths.make_parents(path)
+                seen = paths.at(path, follow=True).look()
+                mode = self.mode if seen is None else seen.st_mode & 0o750
+                await ctx.write_file(paths.at(path, follow=True), (await self.dump(ctx)).encode(), mode=mode)
+        except OSError as error:
+            raise refused_call(f"cannot write {path}: {(error.strerror or '').lower()}", error) from None
+
+    def more_watches(self, ctx: Context) -> tuple[Watch, ...]:
+        """Watch the file of the saved rules."""
+        path = self.saved_at(ctx)
+        return (*super().more_watches(ctx), *([ctx.watch_path(path)] if path else []))
+
+
+class Existing(PacketFilter):
+    """Base of the kinds that make or remove a chain or a table."""
+
+    @abstractmethod
+    async def is_there(self, ctx: Context) -> bool:
+        """Return whether it exists."""
+
+    async def probe(self, ctx: Context) -> State:
+        """Return whether it exists."""
+        return {} if await self.is_there(ctx) else None
+
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the package."""
+        return (self.package,)
+
+    def uids(self) -> tuple[Uid, ...]:
+        """Return its uid."""
+        return ((f"{self.tool}-{'chain' if self.in_chain else 'table'}", self.place),)
+
+
+class Present(Existing, Reversible):
+    """Base of the kinds that make a chain or a table."""
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create",)
+    opposite: ClassVar[str] = ""
+    """The kind that removes it."""
+    common: ClassVar[tuple[str, ...]] = ("family", "table")
+    """The arguments that both kinds have."""
+
+    def desired(self) -> State:
+        """Return that it exists."""
+        return {}
+
+    async def inverse(self, ctx: Context) -> Declaration | None:
+        """Return that it does not exist, if it does not exist now."""
+        return None if await self.is_there(ctx) else self.inverse_of(self.opposite, *self.common)
+
+    def effect(self, delta: Delta) -> Effect:
+        """Return what a repair does."""
+        return Effect(("create",), self.where)
+
+    def explain(self, ctx: Context) -> str:
+        """Return why no change was needed."""
+        return f"{self.where} exists"
+
+    def offers(self) -> tuple[Uid, ...]:
+        """Return what rules and chains need."""
+        return self.uids()
+
+
+class Absent(Existing):
+    """Base of the kinds that remove a chain or a table. No declaration describes what was in it."""
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("remove",)
+
+    def desired(self) -> State:
+        """Return that it does not exist."""
+        return None
+
+    def effect(self, delta: Delta) -> Effect:
+        """Return what a repair does."""
+        return Effect(("remove",), self.where)
+
+    def explain(self, ctx: Context) -> str:
+        """Return why no change was needed."""
+        return f"{self.where} does not exist"
+
+
+class Policy(Saving, Reversible):
+    """Base of the kinds that set the policy of a chain."""
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("set",)
+    none: ClassVar[str] = ""
+    """Why a chain has no policy."""
+
+    policy: str
+    """The policy."""
+
+    @abstractmethod
+    async def present_policy(self, ctx: Context) -> str | None:
+        """Return the present policy; None if the chain has none."""
+
+    @abstractmethod
+    async def set(self, ctx: Context) -> None:
+        """Set the policy."""
+
+    def desired(self) -> State:
+        """Return the policy, and that it is saved."""
+        return {"policy": self.policy, "saved": True}
+
+    async def probe(self, ctx: Context) -> State:
+        """Return the present policy. Raises `Permanent` for a chain that can have none."""
+        return {"policy": await self._present(ctx), "saved": await self.is_saved(ctx)}
+
+    async def _present(self, ctx: Context) -> str:
+        found = await self.present_policy(ctx)
+        if found is None:
+            raise Permanent(f"cannot set the policy of {self.where}: {self.none}")
+        return found
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """Set the policy, and save all rules."""
+        if "policy" in delta.fields:
+            await self.set(ctx)
+        await self.write(ctx)
+
+    async def inverse(self, ctx: Context) -> Declaration:
+        """Return the present policy."""
+        return self.inverse_of(self.kind, "family", "table", "chain", "save", policy=await self._present(ctx))
+
+    def uids(self) -> tuple[Uid, ...]:
+        """Return the uid of the policy."""
+        return ((f"{self.tool}-policy", self.place),)
+
+    def effect(self, delta: Delta) -> Effect:
+        """Return what a repair sets."""
+        if delta.fields == ("saved",):
+            return Effect(("set",), "the saved rules")
+        return Effect(("set",), f"the policy of {self.where}", detail=f" to {self.policy}")
+
+    def explain(self, ctx: Context) -> str:
+        """Return why no change was needed."""
+        return f"the policy of {self.where} is {self.policy} already"
+
+
+class Flushing(PacketFilter):
+    """Base of the kinds that remove the rules of a chain, or of all chains of a table, once."""
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("remove",)
+    ignored: ClassVar[Mapping[str, str]] = {"save": "the states that add rules save them"}
+    exclusive: ClassVar[bool] = False
+
+    @abstractmethod
+    async def count(self, ctx: Context) -> int:
+        """Return the number of rules."""
+
+    @abstractmethod
+    async def flush(self, ctx: Context) -> None:
+        """Remove the rules."""
+
+    def action(self) -> bool:
+        """Return True: the rules that other states add later are no reason to flush again."""
+        return True
+
+    def watch(self, ctx: Context) -> Watch:
+        """Watch nothing."""
+        return idle()
+
+    @announced
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Remove the rules, if there are any."""
+        rules = await self.count(ctx)
+        if not rules:
+            ctx.report.comment = f"there is no rule in {self.where}"
+            return True
+        if apply:
+            await ctx.assignment.announce()
+            ctx.report.changing()
+            await self.flush(ctx)
+        ctx.report.changes = {"locale": self.name}
+        ctx.report.did(Effect(("remove",), self.where, f"{rules} rules"), applied=apply)
+        return False
+
+
+class Rule(Saving):
+    """Base of the kinds of rules: every other argument is a part of the rule."""
+
+    model_config = ConfigDict(extra="allow")
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("add", "remove", "change")
+
+    options: dict[str, Any] = field(default_factory=dict)
+    """The rule, made from all further arguments."""
+
+    @classmethod
+    @abstractmethod
+    def demand_rule(cls, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        """Raise `ValueError` if these are not the options of a rule, if possible with the name of the option first."""
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """The rule for people."""
+
+    @abstractmethod
+    async def is_present(self, ctx: Context) -> bool:
+        """Return whether the rule is in the chain."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, given: Any) -> Any:
+        """Collect the options. An error has the position of the option."""
+        if not isinstance(given, dict):
+            return given
+        own = cls.model_fields.keys() | cls.refused.keys() | cls.ignored.keys()
+        inner = given.get("options", {})
+        if not isinstance(inner, dict):
+            raise ValueError("options is a mapping of options: write each as an argument of its own")  # noqa: TRY004
+        options = {str(key): plain_numbers(value) for key, value in given.items() if key not in own}
+        options = {**inner, **options}
+        try:
+            cls.demand_rule(given, options)
+        except ValueError as error:
+            name, why = error.args if len(error.args) > 1 else ("chain", str(error))
+            raise wrong(cls, name, why) from None
+        return {key: value for key, value in given.items() if key in own} | {"options": options}
+
+    async def probe(self, ctx: Context) -> State:
+        """Return whether the rule is in the chain, and saved."""
+        present = await self.is_present(ctx)
+        return {"present": present, "saved": await self.is_saved(ctx)}
+
+    def uids(self) -> tuple[Uid, ...]:
+        """Return the uid of the rule."""
+        return ((self.tool, f"{self.place} {self.text}"),)
+
+    def effect(self, delta: Delta) -> Effect:
+        """Return what a repair does to the chain."""
+        if delta.fields == ("saved",):
+            return Effect(("change",), "the saved rules")
+        if not (delta.before or {}).get("present", True):
+            return Effect(("add",), self.text, detail=f" to {self.where}")
+        return Effect(("remove",), self.text, detail=f" from {self.where}")
+
+    def explain(self, ctx: Context) -> str:
+        """Return why no change was needed."""
+        return f"{self.text} is {'' if (self.desired() or {}).get('present') else 'not '}in {self.where}"
+
+
+def wrong(cls: type[Rule], key: str, why: str) -> ValidationError:
+    """Return an error at one argument."""
+    error = InitErrorDetails(type=PydanticCustomError("value_error", "{why}", {"why": why}), loc=(key,), input=None)
+    return ValidationError.from_exception_data(cls.__name__, [error])
+
+
+class Adding(Rule, Reversible):
+    """Base of the kinds that add a rule."""
+
+    opposite: ClassVar[str] = ""
+    """The kind that removes a rule."""
+
+    def desired(self) -> State:
+        """Return that the rule is in the chain, and saved."""
+        return {"present": True, "saved": True}
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """Add the rule, and save all rules."""
+        if "present" in delta.fields:
+            await self.add(ctx)
+        await self.write(ctx)
+
+    @abstractmethod
+    async def add(self, ctx: Context) -> None:
+        """Add the rule."""
+
+    async def inverse(self, ctx: Context) -> Declaration | None:
+        """Return that there is no such rule, if there is none now."""
+        if await self.is_present(ctx):
+            return None
+        return self.inverse_of(self.opposite, "family", "table", "chain", "save", **self.options)
+
+
+class Deleting(Rule):
+    """Base of the kinds that remove a rule."""
+
+    refused: ClassVar[Mapping[str, str]] = {
+        "position": "the number of a rule is another one after each deletion: give what the rule consists of"
+    }
+
+    def desired(self) -> State:
+        """Return that the rule is not in the chain, and that this is saved."""
+        return {"present": False, "saved": True}
+
+    async def apply(self, ctx: Context, delta: Delta) -> None:
+        """Delete all copies of the rule, and save the others."""
+        if "present" in delta.fields:
+            await self.delete(ctx)
+        await self.write(ctx)
+
+    @abstractmethod
+    async def delete(self, ctx: Context) -> None:
+        """Delete all copies of the rule."""
