@@ -185,7 +185,7 @@ def _leave_subreaper(child: Child, report: int) -> None:
     while ended != pid:
         ended, status = os.wait()
     if child.swept:
-        processes.end(lambda: set(processes.below([os.getpid()])))
+        processes.end(lambda: processes.children(os.getpid()))
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         with contextlib.suppress(OSError):  # SIGKILL needs no default action

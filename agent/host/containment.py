@@ -55,9 +55,7 @@ class Containment(ABC):
                 processes.send(pid, number)
 
     def kill(self) -> None:
-        """Kill all processes at once; those that cannot be found are killed through the process group."""
-        with contextlib.suppress(OSError):
-            processes.end(self.members)
+        """Kill the processes of the command's process group."""
         processes.send_group(self.pid, signal.SIGKILL)
 
     def sweep(self) -> None:
@@ -110,8 +108,9 @@ class Subreaper(Containment):
         """
         begun = self.pid != 0
         with contextlib.suppress(OSError):
-            begun = bool(self.members())
-        super().kill()
+            begun = bool(processes.children(self._reaper))
+            processes.end(lambda: processes.children(self._reaper))
+        super().kill()  # of those that could not be found
         processes.send(self._reaper, signal.SIGCONT if begun else signal.SIGKILL)
 
 
@@ -147,7 +146,7 @@ class Cgroup(Containment):
         cgroups.kill(self._path)
         if elsewhere:
             with contextlib.suppress(OSError):
-                processes.end(lambda: elsewhere | processes.below(elsewhere).keys())
+                processes.end(lambda: elsewhere)
         processes.send_group(self.pid, signal.SIGKILL)
 
     def release(self) -> None:

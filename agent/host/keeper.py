@@ -168,7 +168,7 @@ def _end(pid: int) -> int:
     status = processes.UNKNOWN
     own = os.getpid()
     with contextlib.suppress(OSError):
-        processes.end(lambda: set(processes.below([own])))
+        processes.end(lambda: processes.children(own))
     processes.send_group(pid, signal.SIGKILL)
     until = time.monotonic() + REAP
     while time.monotonic() < until:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Callable, Iterable
 
-ROUNDS = 50
-"""Most rounds of stopping new processes. The second or third round finds none, unless a process tries to escape."""
+CHASE = 2.0
+"""Most seconds for stopping processes. The second or third scan finds nothing new, unless a process tries to escape."""
 LOOKS = 5
 """Most scans for descendants. Without a fork bomb the second or third scan finds nothing new."""
 DEAD = (b"Z", b"X")
@@ -74,7 +75,7 @@ def _look(roots: list[int]) -> dict[int, bool]:
     found: dict[int, bool] = {}
     waiting = list(roots)
     while waiting:
-        new = [pid for pid in _children(waiting.pop()) if pid not in found]
+        new = [pid for pid in children(waiting.pop()) if pid not in found]
         found |= {pid: _runs(pid) for pid in new}
         waiting += new
     return found
@@ -83,16 +84,6 @@ def _look(roots: list[int]) -> dict[int, bool]:
 def tells_children() -> bool:
     """Return whether the kernel lists the children of a process (CONFIG_PROC_CHILDREN), and /proc is mounted."""
     return os.access(f"/proc/{os.getpid()}/task/{os.getpid()}/children", os.R_OK)
-
-
-def _children(pid: int) -> list[int]:
-    """Return the children of a process, including zombies; none if the process is gone."""
-    found: list[int] = []
-    with contextlib.suppress(*GONE):
-        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - Path objects are slow
-            with contextlib.suppress(*GONE):
-                found += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
-    return found
 
 
 def _runs(pid: int) -> bool:
@@ -108,19 +99,46 @@ def _read(path: str) -> bytes:
         return file.read()
 
 
-def end(members: Callable[[], set[int]]) -> None:
-    """Kill all processes that `members` finds, and those that they start meanwhile.
+def children(pid: int) -> list[int]:
+    """Return the children of a process, the newest last, zombies included; none if the process is gone."""
+    found: list[int] = []
+    with contextlib.suppress(*GONE):
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - Path objects are slow
+            with contextlib.suppress(*GONE):
+                found += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
+    return found
 
-    All are stopped first, because a stopped process starts nothing. `members` also finds zombies, which reveal
-    processes that fork and end between two scans. Once a scan finds nothing new, all processes are stopped.
+
+def end(tops: Callable[[], Iterable[int]]) -> None:
+    """Kill the processes that `tops` returns, with all descendants, and those that they start meanwhile.
+
+    All are stopped first, because a stopped process starts nothing. A process may replace itself between two scans
+    again and again: it forks, and its parent exits. So each process is stopped as soon as it is seen, the newest one
+    first. `tops` also returns zombies, which reveal that there are such processes. Once a scan finds nothing new, all
+    processes are stopped. Raises `OSError` when too many files are open; those that were found are killed nevertheless.
     """
     known: set[int] = set()
-    for _ in range(ROUNDS):
-        new = members() - known
-        if not new:
-            break
-        for pid in new:
+    ended: set[int] = set()
+    until = time.monotonic() + CHASE
+    new = True
+    try:
+        while new and time.monotonic() < until:
+            new = _stop(list(tops()), known, ended)
+    finally:
+        for pid in known:
+            send(pid, signal.SIGKILL)
+
+
+def _stop(waiting: list[int], known: set[int], ended: set[int]) -> bool:
+    """Stop these processes and their descendants; return whether some were not known. Add what is found to the sets."""
+    before = len(known)
+    while waiting:
+        pid = waiting.pop()
+        if pid not in known:
             send(pid, signal.SIGSTOP)
-        known |= new
-    for pid in known:
-        send(pid, signal.SIGKILL)
+            known.add(pid)
+        if pid not in ended:
+            waiting += children(pid)
+            if not _runs(pid):
+                ended.add(pid)  # it has no children any more, and is not read again
+    return len(known) > before

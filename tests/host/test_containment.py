@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import resource
 import signal
@@ -230,10 +231,29 @@ async def test_a_fork_bomb_is_ended(hold, out):
         "import os, time\nend = time.monotonic() + 60\n"
         "while time.monotonic() < end:\n    if os.fork(): os._exit(0)\n    os.setsid()\n"
     )
+    begun = time.monotonic()
     with pytest.raises(Overdue):
         await sh(f"python3 -c '{chain}' & sleep 32", out, timeout=0.5)
 
     wait_for(lambda: not having(str(out)))
+    assert time.monotonic() - begun < 30  # long before the chain ends by itself
+
+
+async def test_processes_that_were_found_are_killed_even_if_no_more_can_be(out, monkeypatch):
+    """A scan that fails, because too many files are open, must not leave stopped processes behind."""
+    task = asyncio.create_task(sh("echo $$ >>$OUT; sleep 33", out))
+    await started(out, 1)
+    pids = [int(out.read_text(encoding="ascii"))]
+
+    def fail(pid):
+        raise OSError(errno.EMFILE, "")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(processes, "children", fail)
+        with pytest.raises(OSError, match=r"\[Errno 24\]"):
+            processes.end(lambda: pids)
+    with pytest.raises(Permanent, match="SIGKILL"):
+        await task
 
 
 async def test_a_command_that_exits_leaves_its_descendants_running(hold, out):

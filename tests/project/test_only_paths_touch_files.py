@@ -169,7 +169,7 @@ EXCEPTIONS = {
     "agent/host/cgroups.py:_set": CGROUPS,
     "agent/host/cgroups.py:_removed": CGROUPS,
     "agent/host/processes.py:tells_children": "/proc",
-    "agent/host/processes.py:_children": "/proc",
+    "agent/host/processes.py:children": "/proc",
     "agent/host/processes.py:_read": "/proc",
     "agent/host/keeper.py:_become": "the root directory",
     "agent/host/keeper.py:_remove": "below a directory that only the agent can enter; rmtree follows no links",
