@@ -123,13 +123,14 @@ class Blocking:
                 threads.ended()
 
         def finish(value: Any, error: BaseException | None) -> None:
+            nonlocal answer
             over()
-            if answer.cancelled():
-                return
-            if error is not None:
-                answer.set_exception(error)
-            else:
-                answer.set_result(value)
+            if not answer.cancelled():
+                if error is not None:
+                    answer.set_exception(error)
+                else:
+                    answer.set_result(value)
+            del answer  # the traceback of an error leads here: what the call has opened would stay open
 
         def work(free: Callable[[], None]) -> None:
             value, error = None, None
@@ -140,6 +141,7 @@ class Blocking:
             free()  # before the result is handed over: the next call can use this thread
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(finish, value, error)
+            error = None  # for the same reason
 
         if threads is not None:
             threads.begun()

@@ -6,6 +6,7 @@ import os
 import stat
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from holdfast.resources.context import Context, Watch
@@ -26,7 +27,7 @@ from holdfast.resources.kinds.file.base import (
     passable,
     place_of,
 )
-from holdfast.resources.paths import Place
+from holdfast.resources.paths import Place, trusted_uids
 from holdfast.resources.paths.handle import what
 from holdfast.resources.traits import Edgeable
 
@@ -159,7 +160,8 @@ class ConfigEntry(Edgeable, Resource):
 async def text_at(ctx: Context, path: str, place: Place | None, seen: os.stat_result | None) -> str:
     """Return the text of a configuration file that `found` has found; empty if there is none.
 
-    Bytes that are not UTF-8 become surrogates. Raises `Permanent` or `Temporary`.
+    Bytes that are not UTF-8 become surrogates. A secret of root that a user may have put there is not read. Raises
+    `Permanent` or `Temporary`.
     """
     if place is None or seen is None:
         return ""
@@ -168,7 +170,8 @@ async def text_at(ctx: Context, path: str, place: Place | None, seen: os.stat_re
     if seen.st_size > LIMIT:
         raise Permanent(f"cannot edit {path}: it has more than {LIMIT >> 20} MB")
     with os_errors("read", path):
-        data: bytes = await ctx.blocking(place.read, LIMIT)
+        of_root = seen.st_uid in trusted_uids()
+        data: bytes = await ctx.blocking(partial(place.read, LIMIT, published=of_root, seen=seen))
     return data.decode(errors="surrogateescape")
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import threading
+import weakref
 
 import pytest
 
@@ -24,6 +27,28 @@ async def test_result_and_error():
     assert await blocking(pow, 2, 10) == 1024
     with pytest.raises(ZeroDivisionError):
         await blocking(lambda: 1 // 0)
+
+
+async def test_nothing_of_a_failed_call_is_left():
+    """What it has opened is closed once its exception is handled, and not only by a collection of cycles later."""
+
+    class Opened:
+        """A thing that the call uses."""
+
+    loop, closed = asyncio.get_running_loop(), asyncio.Event()
+
+    def fail():
+        opened = Opened()
+        weakref.finalize(opened, loop.call_soon_threadsafe, closed.set)
+        raise OSError
+
+    gc.disable()
+    try:
+        with contextlib.suppress(OSError):
+            await Blocking()(fail)
+        await asyncio.wait_for(closed.wait(), DEADLINE)
+    finally:
+        gc.enable()
 
 
 async def test_an_idle_thread_ends():

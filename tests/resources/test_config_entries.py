@@ -167,3 +167,16 @@ async def test_the_diff_shows_the_edit_that_was_made(host, file, monkeypatch):
     monkeypatch.setattr(Port, "apply", after_another)
     assert not await port(file).check_apply(ctx, True)
     assert "+22 ssh\n 80 www\n 443 tls\n" in ctx.report.diff
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+async def test_a_secret_of_root_is_not_read_where_a_user_may_have_put_it(host, tmp_path):
+    """A plan does not even compare it: the report could tell the user what is in the file."""
+    (tmp_path / "secret").write_text("80 www\n")
+    (tmp_path / "secret").chmod(0o600)
+    home = tmp_path / "home"
+    home.mkdir()
+    os.link(tmp_path / "secret", home / "ports")
+    os.chown(home, 12345, 12345)
+    with pytest.raises(Permanent, match="it belongs to root and is not for others to read"):
+        await port(home / "ports").check_apply(host.context("a"), False)

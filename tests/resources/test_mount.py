@@ -110,6 +110,14 @@ async def test_no_diff_shows_a_password(ctx, tmp_path):
     assert "theirs" not in ctx.report.diff
     assert "password=mine" in file.read_text()
 
+    file.write_text("//s/b /b cifs password=theirs 0 0\n")
+    failing = {**arguments, "fs_file": str(tmp_path / "none"), "mount": True}
+    with pytest.raises(Permanent, match="this directory does not exist"):
+        await fstab.FstabPresent.declare("//s/a", **failing).check_apply(ctx, True)
+    assert "password=***" in ctx.report.diff
+    assert "mine" not in ctx.report.diff
+    assert "theirs" not in ctx.report.diff
+
 
 @pytest.mark.parametrize("before", ["", "# mine\n/dev/z\t/srv\txfs\tro,nofail\t1\t2\n"])
 @pytest.mark.parametrize("kind", [fstab.FstabPresent, fstab.FstabAbsent])

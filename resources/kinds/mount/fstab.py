@@ -121,6 +121,7 @@ class InFstab(ConfigEntry):
     async def rewrite(self, ctx: Context, change: Callable[[str], str]) -> None:
         """Replace the file, and let systemd read it, whose units for the mounts would be those of before."""
         await super().rewrite(ctx, change)
+        ctx.report.diff = masked(ctx.report.diff)
         if self.config == FSTAB and paths.exists(BOOTED):
             await ctx.run("systemctl", "daemon-reload", check=False, timeout=RELOAD)
 
