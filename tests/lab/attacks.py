@@ -455,6 +455,10 @@ SOURCES = [
         after=holds("$O/f", "mine"),
     ),
     Case(
+        "cron-source", "cron.file", {"name": "$H/src", "user": USER}, "ln -s $V/secret src", refused="$H/src",
+        after=f"! crontab -l -u {USER} 2>/dev/null",
+    ),
+    Case(
         "script-source", "cmd.script", {"name": "x", "source": "$H/src", "runas": USER}, "ln -s $V/secret src",
         refused="$H/src",
     ),
@@ -483,30 +487,38 @@ EDITS: dict[str, dict[str, Any]] = {
     "keyvalue": {"key": "key", "value": "2"},
     "comment": {"regex": "^key"},
     "uncomment": {"regex": "^old"},
+    "ini.options_present": {"sections": {"key": "2", "section": {"key": "2"}}},
+    "ini.options_absent": {"sections": {"key": None}},
 }
+
+
+def backups(verb: str, kind: str, words: dict[str, Any], inside: dict[str, Any]) -> list[Case]:
+    """Return an editing kind that keeps a backup, with traps."""
+    return [
+        Case(f"{verb}-parent-backup", kind, inside | {"backup": ".bak"}, TRAP, refused="$H/l"),
+        Case(f"{verb}-minion", kind, inside | {"backup": "minion"}, TRAP, refused="$H/l"),
+        Case(
+            f"{verb}-backup", kind, words | {"backup": ".bak"}, "cp $V/open f; ln -s $V/secret f.bak", either=True,
+        ),
+        Case(
+            f"{verb}-backup-own", kind, words | {"backup": ".bak"},
+            "cp $V/open f; cp /bin/dash f.bak; chmod 4755 f.bak", either=True,
+            after='test -z "$(find . -user root -perm /6000)"',
+        ),
+    ]  # fmt: skip
 
 
 def edits() -> list[Case]:
     """Return each editing kind with each trap."""
     cases = []
     for verb, arguments in EDITS.items():
-        kind, words = f"file.{verb}", {**arguments}
+        kind, words = verb if "." in verb else f"file.{verb}", {**arguments}
         inside = {**words, "name": "$H/l/open"}
         cases += [
             Case(f"{verb}-link", kind, words, "ln -s $V/open f", refused="$H/f"),
             Case(f"{verb}-parent", kind, inside, TRAP, refused="$H/l"),
-            Case(f"{verb}-parent-backup", kind, inside | {"backup": ".bak"}, TRAP, refused="$H/l"),
-            Case(f"{verb}-minion", kind, inside | {"backup": "minion"}, TRAP, refused="$H/l"),
             Case(f"{verb}-hard", kind, words, given="ln $V/open f", refused="$H/f"),
             Case(f"{verb}-moved", kind, words, given="cp -a $V/open f", refused="$H/f"),
-            Case(
-                f"{verb}-backup", kind, words | {"backup": ".bak"}, "cp $V/open f; ln -s $V/secret f.bak", either=True,
-            ),
-            Case(
-                f"{verb}-backup-own", kind, words | {"backup": ".bak"},
-                "cp $V/open f; cp /bin/dash f.bak; chmod 4755 f.bak", either=True,
-                after='test -z "$(find . -user root -perm /6000)"',
-            ),
             Case(f"{verb}-huge", kind, words, "truncate -s 1T f", refused="$H/f"),
             Case(f"{verb}-fifo", kind, words, "mkfifo f", refused="$H/f"),
             Case(
@@ -518,6 +530,7 @@ def edits() -> list[Case]:
                 after="test -L f; ! cmp -s there $V/open; " + stat("there", "u 644"),
             ),
         ]  # fmt: skip
+        cases += backups(verb, kind, words, inside) if kind.startswith("file.") else []
     return [
         *cases,
         Case("append-dangling", "file.append", {"text": "more"}, "ln -s $V/made f", refused="$H/f"),

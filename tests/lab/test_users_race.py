@@ -7,6 +7,7 @@ exhaustive tests of the path module lack the timing of the kernel.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -25,9 +26,11 @@ from typing import Any
 import pytest
 
 from deadline import DEADLINE
+from git_remote import GitRemote, git
 from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
-from holdfast.resources.errors import HoldfastError
+from holdfast.resources.diff import PRIVATE
+from holdfast.resources.errors import HoldfastError, Permanent
 
 pytestmark = [
     pytest.mark.lab,
@@ -177,6 +180,8 @@ def variants(kind: str, base: str) -> list[Callable[[int], dict[str, Any]]]:
         "keyvalue": lambda n: {"key": "key", "value": str(n)},
         "comment": lambda n: {"regex": alternate(n, "^key", "^anchor"), "ignore_missing": True},
         "uncomment": lambda n: {"regex": alternate(n, "^old", "^key=1")},
+        "ini.options_present": lambda n: {"sections": {"key": str(n), "section": {"key": str(n)}}},
+        "ini.options_absent": lambda n: {"sections": alternate(n, {"key": None}, {"none": ["key"]})},
     }
     if kind in both:
         words = both[kind]
@@ -184,7 +189,11 @@ def variants(kind: str, base: str) -> list[Callable[[int], dict[str, Any]]]:
             lambda n: {"name": inside, **words(n)},
             lambda n: {"name": leaf, **words(n)},
             lambda n: {"name": f"{tree}/b/c", **words(n)},
-            lambda n: {"name": inside, "backup": alternate(n, ".bak", "minion"), **words(n)},
+            lambda n: {
+                "name": inside,
+                **({} if "." in kind else {"backup": alternate(n, ".bak", "minion")}),
+                **words(n),
+            },
         ]
     everything: dict[str, list[Callable[[int], dict[str, Any]]]] = {
         "serialize": [
@@ -272,13 +281,14 @@ def variants(kind: str, base: str) -> list[Callable[[int], dict[str, Any]]]:
 KINDS = (
     "managed", "directory", "recurse", "symlink", "absent", "touch", "copy", "rename", "pruned", "exists",
     "missing", "append", "prepend", "replace", "line", "blockreplace", "keyvalue", "comment", "uncomment",
-    "serialize",
+    "serialize", "ini.options_present", "ini.options_absent",
 )  # fmt: skip
 
 
 def test_each_kind_of_file_takes_part() -> None:
     """A new kind has to be added here."""
-    assert {*KINDS, "accumulated"} == set(registry.functions("file"))  # that one touches no file
+    files = {kind for kind in KINDS if "." not in kind}
+    assert {*files, "accumulated"} == set(registry.functions("file"))  # that one touches no file
 
 
 @pytest.mark.timeout(600)
@@ -286,7 +296,8 @@ def test_each_kind_of_file_takes_part() -> None:
 async def test_no_exchange_affects_files_outside(ground: Ground, kind: str) -> None:
     """No file of root is changed, created, or copied to a place that the user can read; everything else is applied."""
     made = variants(kind, str(ground.base))
-    model = registry.find(f"file.{kind}")
+    full = kind if "." in kind else f"file.{kind}"
+    model = registry.find(full)
     succeeded, refused, bugs = 0, {}, {}
     start, spent = time.monotonic(), time.process_time()
     async with LocalHost(states=ground.base / "states", var_dir=ground.base / "var", durable=False) as host:
@@ -298,7 +309,7 @@ async def test_no_exchange_affects_files_outside(ground: Ground, kind: str) -> N
                     break
                 resource = model.model_validate(made[number % len(made)](number))
                 try:
-                    await resource.check_apply(host.context(f"file.{kind}[x]"), True)
+                    await resource.check_apply(host.context(f"{full}[x]"), True)
                     succeeded += 1
                 except HoldfastError as error:
                     refused.setdefault(str(error)[:60], str(error))
@@ -319,6 +330,41 @@ async def test_no_exchange_affects_files_outside(ground: Ground, kind: str) -> N
     assert {text: repr(error) for text, error in bugs.items()} == {}
     assert min(number, exchanges) >= CALLS, f"only {number} calls and {exchanges} exchanges in {taken} s"
     assert succeeded > 0, refused
+
+
+CHECKS = 40
+"""Calls of `git.latest`, each of which runs git five times."""
+
+
+@pytest.mark.parametrize("force", [True, False])
+async def test_git_of_root_affects_no_files_outside(ground: Ground, force: bool) -> None:
+    """The home of the user lies in a clone of root, which tracks files there: they are neither changed nor shown."""
+    tracked = ("f", "d/f", "d/t/a", "d/t/b/c")
+    remote = GitRemote(ground.base / "remote")
+    remote.commit({"top": "tracked\n", **{f"home/{name}": "tracked\n" for name in tracked}})
+    git(ground.base, "clone", "--quiet", "--no-checkout", remote.url, "out/clone")
+    (ground.base / "out/clone/.git").rename(ground.base / ".git")
+    git(ground.base, "reset", "--quiet")
+    git(ground.base, "checkout", "--quiet", "--", "top")
+    before, shown, succeeded = ground.outside(), set(), 0
+    model = registry.find("git.latest").declare(remote.url, target=str(ground.base), rev="main", force_reset=force)
+    async with LocalHost(states=ground.base / "states", var_dir=ground.base / "var", durable=False) as host:
+        with ground.attacked():
+            first = ground.exchanges()
+            for number in itertools.count():
+                if number >= CHECKS and ground.exchanges() - first >= CALLS:
+                    break
+                context = host.context("git.latest[x]")
+                with contextlib.suppress(Permanent):
+                    await model.check_apply(context, True)
+                    succeeded += 1
+                shown.add(context.report.diff)
+
+    assert ground.outside() == before
+    assert ground.readable() == []
+    assert ground.inner() == ground.inner_before
+    assert shown == ({""} if force else {PRIVATE})
+    assert succeeded == (0 if force else number)
 
 
 def test_a_file_system_that_is_mounted_at_the_wrong_moment_delays_nothing(ground: Ground) -> None:
