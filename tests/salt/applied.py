@@ -138,6 +138,8 @@ def accounts(text: str) -> dict[int, str]:
 
 def differences(salt: Applied, own: Applied) -> Iterator[str]:
     """Yield each difference of what Salt and Holdfast have made of equal hosts, one text each."""
+    if salt.refused and own.refused:
+        return
     if salt.refused or own.refused:
         yield from (f"{who} refuses: {one.refused}" for who, one in (("Salt", salt), ("Holdfast", own)) if one.refused)
         return

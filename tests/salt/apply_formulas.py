@@ -31,6 +31,7 @@ from formulas import SALT, found
 from stage import plain_umask
 from trees import Tree
 
+from holdfast.agent.phrases import number_of
 from holdfast.resources.visible import clean
 
 LAB = Path(__file__).parents[1] / "lab"
@@ -232,7 +233,8 @@ def report(tree: Tree, salt: Applied, own: Applied, seconds: float) -> Iterator[
     found = [*differences(salt, own)]
     failed = [(state, result) for state, result in own.results.items() if not result.good and result.ran]
     counts = f"{len(own.results)} states, {len(own.disk)} entries of the disk, {len(failed)} failed, {seconds:.0f} s"
-    yield f"{tree.name}: {f'{len(found)} differences' if found else 'equal'}; {counts}"
+    equal = "refused by both" if own.refused and not found else "equal"
+    yield f"{tree.name}: {number_of(len(found), 'difference') if found else equal}; {counts}"
     yield from (f"  {text}".replace("\n", "\n    ") for text in found)
     yield from (f"  changes again with both: {state}" for state in sorted(own.again & salt.again))
     yield from (f"  both fail: {state}: {brief(result.comment)}" for state, result in failed if not _good(salt, state))

@@ -126,8 +126,9 @@ def test_each_difference_is_told() -> None:
 
 
 def test_a_refusal_is_the_only_difference() -> None:
-    """What the other one has made of the host does not matter then."""
+    """What the other one has made of the host does not matter then. Two refusals are equal."""
     assert [*differences(Applied(refused="no"), Applied({STATE: GOOD}))] == ["Salt refuses: no"]
+    assert not [*differences(Applied(refused="no"), Applied(refused="it is wrong"))]
 
 
 def test_files_and_a_service_are_damaged() -> None:
