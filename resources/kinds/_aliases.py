@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from holdfast.resources.kinds._lines import ended
 from holdfast.resources.kinds._lines import split as text_lines
 
 _NAME = re.compile(r'(?:"((?:[^"\\]|\\.)*)"|([^\s:#"][^\s:"]*))[ \t]*:')
@@ -74,7 +75,7 @@ def edited(text: str, name: str, targets: Sequence[str]) -> str:
         new = []
     place = min(gone) if mine and new else len(lines)
     if place == len(lines) and new:
-        lines[-1:] = [f"{line.rstrip(chr(10))}\n" for line in lines[-1:]]
+        lines = text_lines(ended(text))
     return "".join(
         [
             *(line for number, line in enumerate(lines[:place]) if number not in gone),

@@ -16,6 +16,7 @@ from holdfast.resources.dependencies import Dependency, lies_in
 from holdfast.resources.diff import hidden, unified
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.file_locks import file_lock
+from holdfast.resources.kinds._lines import decoded, encoded
 from holdfast.resources.kinds.file.base import (
     Ownership,
     demand_parent,
@@ -85,7 +86,7 @@ class ConfigEntry(Edgeable, Resource):
             mode = self.mode_of_new if seen is None else seen.st_mode
             ctx.report.public = is_public(place, mode) and not self.hides_diff
             if not self.hides_diff and not hidden(None, mode):
-                ctx.report.diff = ctx.report.diff or unified(_bytes(text), _bytes(self.edited(text)), path)
+                ctx.report.diff = ctx.report.diff or unified(encoded(text), encoded(self.edited(text)), path)
         return state
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
@@ -121,9 +122,9 @@ class ConfigEntry(Edgeable, Resource):
             else:
                 place.demand_own(seen, "edit")
                 mode, uid, gid = stat.S_IMODE(seen.st_mode) & 0o777, seen.st_uid, seen.st_gid
-            await self._write(ctx, place, seen, _bytes(new), (mode, uid, gid))
+            await self._write(ctx, place, seen, encoded(new), (mode, uid, gid))
             if ctx.report.diff:  # another resource may have changed the file since the probe
-                ctx.report.diff = unified(_bytes(text), _bytes(new), path)
+                ctx.report.diff = unified(encoded(text), encoded(new), path)
 
     async def _write(
         self, ctx: Context, place: Place, seen: os.stat_result | None, data: bytes, attributes: tuple[int, int, int]
@@ -172,13 +173,9 @@ async def text_at(ctx: Context, path: str, place: Place | None, seen: os.stat_re
     with os_errors("read", path):
         of_root = seen.st_uid in trusted_uids()
         data: bytes = await ctx.blocking(partial(place.read, LIMIT, published=of_root, seen=seen))
-    return data.decode(errors="surrogateescape")
+    return decoded(data)
 
 
 def identity(seen: os.stat_result | None) -> tuple[int, ...] | None:
     """Return attributes of a file; whenever the file changes, at least one of them changes."""
     return None if seen is None else (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode(errors="surrogateescape")

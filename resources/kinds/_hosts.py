@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from holdfast.resources.kinds._lines import split
+from holdfast.resources.kinds._lines import ended, split
 
 _LINE = re.compile(
     r"(?P<ip>[ \t]*(?P<address>[^\s#]+))(?P<names>(?:[ \t]+[^\s#]+)*)"
@@ -93,7 +93,5 @@ def added(text: str, address: str, name: str, comment: str | None) -> str:
             new.append(rewritten(raw, [*line.names, name]))
         else:
             new.append(raw)
-    if not done:
-        new[-1:] = [f"{line.rstrip(chr(10))}\n" for line in new[-1:]]
-        new.append(HostLine(address, [name], comment or "").text())
-    return "".join(new)
+    whole = "".join(new)
+    return whole if done else ended(whole) + HostLine(address, [name], comment or "").text()

@@ -23,6 +23,18 @@ def end_of(line: str) -> str:
     return "\r\n" if line.endswith("\r\n") else "\n"
 
 
+def encoded(text: str) -> bytes:
+    """Return a text as the bytes of its file."""
+    return text.encode(errors="surrogateescape")
+
+
+def decoded(data: bytes) -> str:
+    """Return the bytes of a file as text, in which a byte that is not UTF-8 is a surrogate."""
+    return data.decode(errors="surrogateescape")
+
+
 def ended(text: str) -> str:
     """Return the text with an end of its last line."""
-    return text if not text or text.endswith("\n") else text + end_of(text[: text.find("\n") + 1])
+    if not text or text.endswith("\n"):
+        return text
+    return text + ("\n" if text.endswith("\r") else end_of(text[: text.find("\n") + 1]))

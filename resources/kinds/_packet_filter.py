@@ -18,11 +18,12 @@ from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency
 from holdfast.resources.effects import Effect, EffectVerb
-from holdfast.resources.errors import Permanent, refused_call
+from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import field, plain_numbers
 from holdfast.resources.file_locks import file_lock
 from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds._netfilter import Filter, changes
+from holdfast.resources.kinds.file.base import os_errors, present_text
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
 from holdfast.resources.watches import either, idle
 
@@ -108,27 +109,20 @@ class Saving(PacketFilter):
         path = self.saved_at(ctx)
         if not path:
             return True
-        try:
-            text = await ctx.read_text(path)
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise refused_call(f"cannot read {path}: {(error.strerror or '').lower()}", error) from None
-        return await self.agrees(ctx, text)
+        text = await present_text(ctx, path)
+        return text is not None and await self.agrees(ctx, text)
 
     async def write(self, ctx: Context) -> None:
         """Write the present rules to the file."""
         path = self.saved_at(ctx)
         if not path:
             return
-        try:
+        with os_errors("write", path):
             async with file_lock(path):
                 paths.make_parents(path)
                 seen = paths.at(path, follow=True).look()
                 mode = self.mode if seen is None else seen.st_mode & 0o750
                 await ctx.write_file(paths.at(path, follow=True), (await self.dump(ctx)).encode(), mode=mode)
-        except OSError as error:
-            raise refused_call(f"cannot write {path}: {(error.strerror or '').lower()}", error) from None
 
     def more_watches(self, ctx: Context) -> tuple[Watch, ...]:
         """Watch the file of the saved rules."""

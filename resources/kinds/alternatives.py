@@ -17,7 +17,7 @@ from holdfast.resources.fields import AbsPath, Text, shaped
 from holdfast.resources.file_locks import file_lock
 from holdfast.resources.kinds._alternatives import ADMIN, CHOSEN, Group, parse
 from holdfast.resources.kinds._commands import reason
-from holdfast.resources.kinds.file.base import found, os_errors
+from holdfast.resources.kinds.file.base import found, os_errors, present_text
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
 
 TOOL = "update-alternatives"
@@ -42,12 +42,11 @@ class InGroup(Edgeable, Reversible, Resource):
         """Return the present group; None if there is none. Raises `Permanent`."""
         for directory in ADMIN:
             path = f"{directory}/{self.name}"
-            try:
-                return parse(await ctx.read_text(path))
-            except FileNotFoundError:
+            text = await present_text(ctx, path)
+            if text is None:
                 continue
-            except OSError as error:
-                raise Permanent(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+            try:
+                return parse(text)
             except ValueError as error:
                 raise Permanent(f"cannot read {path}: {error}") from None
         return None

@@ -22,6 +22,7 @@ from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds._debconf import PASSWORD, Answer, demand_answer, known, selections
 from holdfast.resources.kinds._source_hash import declared_digest
 from holdfast.resources.kinds.file import content
+from holdfast.resources.kinds.file.base import present_text
 from holdfast.resources.kinds.file.content import SCHEMES
 from holdfast.resources.traits import Edgeable, FromSources, UsedSource
 
@@ -65,21 +66,13 @@ class Answers(Edgeable, Resource):
         """Return the answers that the database does not have, or not for this package."""
         if ctx.facts.get("os_family") != "Debian":
             raise Final("only Debian and its relatives have debconf")
-        present = known([await self._text(ctx, path) for path in DATABASE])
+        present = known([await present_text(ctx, path) or "" for path in DATABASE])
         found = []
         for answer in await self.answers(ctx):
             question = present.get(answer.question)
             if question is None or question.value != answer.value or answer.owner not in question.owners:
                 found.append(answer)
         return found
-
-    async def _text(self, ctx: Context, path: str) -> str:
-        try:
-            return await ctx.read_text(path)
-        except FileNotFoundError:
-            return ""
-        except OSError as error:
-            raise Permanent(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
 
     async def _difference(self, ctx: Context) -> Delta | None:
         """Return the answers that differ; a password is never a part of it."""

@@ -12,12 +12,12 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Uid
 from holdfast.resources.dependencies import REPOSITORIES, Dependency
 from holdfast.resources.effects import EffectVerb
-from holdfast.resources.errors import refused_call
 from holdfast.resources.fields import Text, field
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, PkgSpec
 from holdfast.resources.kinds._packages import IGNORED, Packages, check_version, check_versions, parse_pkgs
 from holdfast.resources.kinds._versions import choose, exact, satisfied
+from holdfast.resources.kinds.file.base import os_errors
 from holdfast.resources.needs import Need, needed
 from holdfast.resources.paths.handle import acl_of
 from holdfast.resources.traits import Edgeable, Groupable, Member
@@ -374,11 +374,9 @@ async def fetch(ctx: Context, name: str, url: str) -> str:
 
 def demand_trusted_file(path: str) -> None:
     """Raise `Permanent` unless only root could have written the file. Blocks."""
-    try:
+    with os_errors("install", path):
         place = paths.at(path, follow=True)
         handle, info = place.open()
-    except OSError as error:
-        raise refused_call(f"cannot install {path}: {(error.strerror or str(error)).lower()}", error) from None
     paths.demand_trusted(place, info, acl_of(handle))
 
 

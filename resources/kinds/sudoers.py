@@ -19,6 +19,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Text, shaped
 from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds._config_file import ConfigEntry
+from holdfast.resources.kinds._lines import encoded
 from holdfast.resources.kinds.file.base import found, os_errors
 from holdfast.resources.kinds.file.content import finished, parse_contents
 from holdfast.resources.kinds.file.sources import Sourced
@@ -151,7 +152,7 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
 
     async def _put_back(self, ctx: Context, former: str | None) -> None:
         if former is not None:
-            await ctx.write_file(self.file(), former.encode(errors="surrogateescape"), mode=MODE)
+            await ctx.write_file(self.file(), encoded(former), mode=MODE)
             return
         with os_errors("remove", self.file()):
             await ctx.blocking(paths.at(self.file()).unlink)

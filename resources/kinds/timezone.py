@@ -15,7 +15,7 @@ from holdfast.resources.dependencies import Dependency
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import shaped
-from holdfast.resources.kinds.file.base import found, os_errors, ownership, place_of, put_link
+from holdfast.resources.kinds.file.base import found, os_errors, ownership, place_of, present_text, put_link
 from holdfast.resources.spelling import nearest
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
 
@@ -58,8 +58,8 @@ class System(Edgeable, Reversible, Resource, kind="timezone.system"):
     async def probe(self, ctx: Context) -> State:
         """Return the present zone, the one in the file of its name, and whether the hardware clock has UTC."""
         self._demand_zone()
-        named = await self._text(ctx, NAMED)
-        clock = (await self._text(ctx, CLOCK) or "").split("\n")
+        named = await present_text(ctx, NAMED)
+        clock = (await present_text(ctx, CLOCK) or "").split("\n")
         return {
             "timezone": await ctx.blocking(self._zone),
             "named": self.name if named is None else named.strip(),
@@ -95,15 +95,6 @@ class System(Edgeable, Reversible, Resource, kind="timezone.system"):
                 return ""
             return self.name if place.read(LIMIT) == paths.read(f"{ZONES}/{self.name}", LIMIT) else "a file"
 
-    @staticmethod
-    async def _text(ctx: Context, path: str) -> str | None:
-        """Return the text of a file; None if there is no such file. Raises `Permanent` or `Temporary`."""
-        with os_errors("read", path):
-            try:
-                return await ctx.read_text(path)
-            except FileNotFoundError:
-                return None
-
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Replace the link and the file, each atomically, then set the hardware clock."""
         if "timezone" in delta.fields:
@@ -122,7 +113,7 @@ class System(Edgeable, Reversible, Resource, kind="timezone.system"):
         if paths.exists(DEVICE):
             await ctx.run("hwclock", "--systohc", "--utc", timeout=30)
             return
-        lines = (await self._text(ctx, CLOCK) or "").split("\n")
+        lines = (await present_text(ctx, CLOCK) or "").split("\n")
         lines[2] = "UTC"
         with os_errors("write", CLOCK):
             await ctx.write_file(CLOCK, "\n".join(lines).encode(), mode=0o644)

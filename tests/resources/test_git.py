@@ -198,11 +198,11 @@ async def test_what_the_remote_repository_answers_is_the_error(here, target, tmp
     assert not target.exists()
     key = tmp_path / "key"
     arguments = {"target": str(target), "identity": str(key), "apply": True}
-    with pytest.raises(Permanent, match=r"cannot use .*key as identity: there is no such file"):
+    with pytest.raises(Permanent, match=r"cannot use the identity .*key: there is no such file"):
         await here.check("git.latest", "git@localhost:x", **arguments)
     key.write_text("key")
     key.chmod(0o644)
-    with pytest.raises(Permanent, match=r"cannot use .*key as identity: others can read it"):
+    with pytest.raises(Permanent, match=r"cannot use the identity .*key: others can read it"):
         await here.check("git.latest", "git@localhost:x", **arguments)
 
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from holdfast.resources import registry
 from holdfast.resources.context import Report
 from holdfast.resources.kinds._hosts import lines, parsed
+from holdfast.resources.kinds._lines import ended
 from holdfast.resources.testing import FakeContext
 
 
@@ -101,8 +102,8 @@ def test_an_edit_keeps_foreign_lines_and_is_right_at_once(text):
         assert entry.read(new) is None or {**entry.read(new), **(entry.desired() or {})} == entry.read(new)
         foreign = [
             line
-            for line in text.split("\n")
+            for line in ended(text).split("\n")
             if not (seen := parsed(line)) or not (seen.has("db") or seen.address == "192.0.2.7")
         ]
-        kept = new.split("\n")
+        kept = ended(new).split("\n")
         assert [line for line in foreign if line and line not in kept] == []

@@ -104,6 +104,15 @@ def found(path: str, *, follow: bool = False) -> tuple[Place | None, os.stat_res
         raise failure("inspect", path, error) from None
 
 
+async def present_text(ctx: Context, path: str) -> str | None:
+    """Return the text of a file; None if there is no such file. Raises `Permanent` or `Temporary`."""
+    with os_errors("read", path):
+        try:
+            return await ctx.read_text(path)
+        except FileNotFoundError:
+            return None
+
+
 def status(path: str) -> os.stat_result | None:
     """Return the status of the file at a path, not following a link there; None if there is no file.
 

@@ -22,6 +22,7 @@ from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.expressions import expression
 from holdfast.resources.fields import field
 from holdfast.resources.kinds._config_file import identity
+from holdfast.resources.kinds._lines import decoded, encoded
 from holdfast.resources.kinds.file.base import (
     NEW_FILE,
     Ownership,
@@ -174,7 +175,7 @@ class Edit(Placed):
         mode = owner.mode if seen is None else seen.st_mode
         instead = hidden(self.show_changes, mode)
         ctx.report.public = is_public(place, mode)
-        ctx.report.diff = "" if instead else unified(_bytes(old), _bytes(new), path)
+        ctx.report.diff = "" if instead else unified(encoded(old), encoded(new), path)
         changes = self.told(old, new, instead) or {"diff": instead or ctx.report.diff}
         if not apply:
             changes = {"new": self.name} if seen is None else self.foreseen(changes)
@@ -212,7 +213,7 @@ class Edit(Placed):
                 "not edited here"
             )
         with os_errors("read", place.path):
-            return (await read(ctx, place, seen)).decode(errors="surrogateescape")
+            return decoded(await read(ctx, place, seen))
 
     async def _write(
         self, ctx: Context, path: str, place: Place | None, seen: os.stat_result | None, text: str
@@ -231,7 +232,7 @@ class Edit(Placed):
             mode, uid, gid = stat.S_IMODE(seen.st_mode) & 0o777, seen.st_uid, seen.st_gid
             await self._back_up(ctx, place, seen)
         with os_errors("write", path):
-            await ctx.write_file(place, _bytes(text), mode=mode, uid=uid, gid=gid, check=self._checker(place, seen))
+            await ctx.write_file(place, encoded(text), mode=mode, uid=uid, gid=gid, check=self._checker(place, seen))
 
     def _checker(self, place: Place, seen: os.stat_result | None) -> Callable[[str], Awaitable[None]]:
         """Return the check that `write_file` calls before it replaces the file: changes by others must not be lost."""
@@ -262,10 +263,6 @@ def is_brief(pattern: str, text: str) -> bool:
         return expression(pattern).is_short(text)
     except (re.error, OverflowError, RecursionError):
         return True
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode(errors="surrogateescape")
 
 
 def regular(pattern: str) -> str:

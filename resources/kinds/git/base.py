@@ -16,8 +16,9 @@ from holdfast.resources.context import Context, Services, Watch, announced
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.dependencies import Dependency, lies_in, owned_by
 from holdfast.resources.effects import EffectVerb
-from holdfast.resources.errors import HoldfastError, Permanent, refused_call
+from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.fields import AbsPath, Owner, Paths, Text, field, shaped
+from holdfast.resources.kinds.file.base import os_errors
 from holdfast.resources.kinds.git import nested, stale_lock
 from holdfast.resources.kinds.git.making import New, make, must_clear
 from holdfast.resources.kinds.git.program import Credentials, Git
@@ -136,18 +137,16 @@ class Clone(Edgeable, Backed, Resource):
     def _demand_keys(self) -> None:
         """Raise `Permanent` for a private key that others can read or replace. Blocks."""
         for path in self.identity:
-            try:
+            with os_errors("use the identity", path):
                 place = paths.at(path, follow=True)
                 seen = place.look()
-            except OSError as error:
-                raise refused_call(f"cannot use {path} as identity: {error.strerror}", error) from None
             if seen is None:
                 raise Permanent(
-                    f"cannot use {path} as identity: there is no such file; declare it, or correct the path"
+                    f"cannot use the identity {path}: there is no such file; declare it, or correct the path"
                 )
             if seen.st_mode & 0o077 or seen.st_uid not in {*paths.trusted_uids(), uid_of(self.user)}:
                 raise Permanent(
-                    f"cannot use {path} as identity: others can read it, or it belongs to somebody else; give it mode "
+                    f"cannot use the identity {path}: others can read it, or it belongs to somebody else; give it mode "
                     "0600 and the user of git"
                 )
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import posixpath
 import stat
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
 from holdfast.resources import accounts, paths
-from holdfast.resources.errors import Permanent, refused_call
+from holdfast.resources.errors import Permanent
+from holdfast.resources.kinds.file.base import os_errors
 from holdfast.resources.paths.handle import ABSENT, acl_of, what
 from holdfast.resources.paths.place import SafeDirectory
 from holdfast.resources.paths.trust import Weakness, weakness
@@ -51,7 +52,7 @@ def target_of(path: str, user: str | None) -> Target:
     Raises `Permanent` if something else is there, or if the directory belongs to another user, who could let git run
     programs.
     """
-    with _errors(path):
+    with os_errors("inspect", path):
         return _target_of(path, user)
 
 
@@ -85,7 +86,7 @@ def demand_submodules(directory: str, names: Iterable[str], user: str | None) ->
     """Raise `Permanent` if git, as root, would read the configuration of a submodule that others can write. Blocks."""
     for name in names if is_root(user) else ():
         path = f"{directory}/{name}"
-        with _errors(path):
+        with os_errors("inspect", path):
             _demand(path, paths.nearest(f"{path}/.git").weak or _weak_repository(path), user)
 
 
@@ -98,7 +99,7 @@ def demand_work_tree(directory: str, files: Iterable[str], replaced: Iterable[st
     """
     if not is_root(user):
         return
-    with _errors(directory):
+    with os_errors("inspect", directory):
         above = {posixpath.dirname(file): file for file in files}
         reasons = (_unsafe(paths.nearest(f"{directory}/{file}")) for file in above.values())
         inside = (_unsafe_below(f"{directory}/{file}") for file in replaced)
@@ -108,15 +109,6 @@ def demand_work_tree(directory: str, files: Iterable[str], replaced: Iterable[st
             f"cannot let git change {directory} as root, because other users could redirect it: {why}; give the owner "
             "as user, change the owner or mode, or keep what users write in directories without files of the repository"
         )
-
-
-@contextmanager
-def _errors(path: str) -> Iterator[None]:
-    """Raise `Permanent` for an `OSError`."""
-    try:
-        yield
-    except OSError as error:
-        raise refused_call(f"cannot inspect {path}: {(error.strerror or str(error)).lower()}", error) from None
 
 
 def _unsafe(directory: SafeDirectory) -> str:

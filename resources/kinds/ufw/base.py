@@ -8,8 +8,9 @@ from typing import ClassVar
 from holdfast.resources.context import Completed, Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.dependencies import Dependency
-from holdfast.resources.errors import Permanent, refused_call
+from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds._commands import reason
+from holdfast.resources.kinds.file.base import present_text
 from holdfast.resources.traits import Edgeable
 
 DIRECTORY, DEFAULTS, SWITCH = "/etc/ufw", "/etc/default/ufw", "/etc/ufw/ufw.conf"
@@ -35,12 +36,9 @@ class Ufw(Edgeable, Resource):
 
     async def setting(self, ctx: Context, path: str, name: str) -> str:
         """Return a setting in one of ufw's files; empty if it is not there. Raises `Permanent`."""
-        try:
-            text = await ctx.read_text(path)
-        except FileNotFoundError:
-            raise Permanent(f"cannot read {path}: there is no such file; ufw must be installed first") from None
-        except OSError as error:
-            raise refused_call(f"cannot read {path}: {(error.strerror or '').lower()}", error) from None
+        text = await present_text(ctx, path)
+        if text is None:
+            raise Permanent(f"cannot read {path}: there is no such file; ufw must be installed first")
         found = [line.partition("=") for line in text.splitlines()]
         values = [value.strip().strip('"') for key, equals, value in found if equals and key.strip() == name]
         return values[-1] if values else ""
