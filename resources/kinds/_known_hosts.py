@@ -66,6 +66,12 @@ def keys_of(text: str, name: str) -> Iterator[KnownKey]:
             yield KnownKey(found["enc"], found["key"])
 
 
+def is_plain(text: str, name: str) -> bool:
+    """Return whether a line has a host by its name, and not by a hash."""
+    found = filter(None, map(_LINE.fullmatch, text.split("\n")))
+    return any(written.lower() == name for line in found for written in line["hosts"].split(","))
+
+
 def without(text: str, name: str, kept: str | None = None, enc: str | None = None) -> str:
     """Return the text without the keys of a host, except the first line of the key `kept`.
 

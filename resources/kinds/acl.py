@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
@@ -211,6 +211,27 @@ class InAcl(Edgeable, Reversible, Resource):
         """Return whether the entries are removed."""
         return False
 
+    def known(self) -> dict[str, Any]:
+        """Return the arguments that a state of the same entries has, too."""
+        return {"name": self.name, "acl_type": self.acl_type}
+
+    def declared(self, function: str, names: Sequence[str], **more: str) -> Declaration:
+        """Return a state of this family for the entries of these users or groups."""
+        raise NotImplementedError
+
+    async def inverse(self, ctx: Context) -> Declaration | None:
+        """Return the present entries, or that there are none; None for several paths, and if only some are there."""
+        wanted = await self.wanted(ctx)
+        names = [*wanted.names.values()]
+        present = {} if self.recurse else await ctx.blocking(self.present, wanted)
+        granted = {present.get(name) for name in names}
+        if self.recurse or len(granted) != 1:
+            return None
+        (perms,) = granted
+        if perms is not None:
+            return self.declared("present", names, perms=perms)
+        return None if self.removes() or "" in names else self.declared("absent", names)
+
 
 class Grants(InAcl):
     """Base of the kinds that declare permissions."""
@@ -257,23 +278,6 @@ class Grants(InAcl):
         before = {"old": {**known, "perms": ", ".join(dict.fromkeys(old.values()))}} if old else {}
         return {"new": {**known, "perms": self.perms}, **before}
 
-    async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return the present entry, or that there is none; None for several entries or paths."""
-        if self.recurse or len(self.entries()) != 1:
-            return None
-        ((name, perms),) = (await _single(self, ctx)).items()
-        known = {"name": self.name, "acl_type": self.acl_type, "acl_name": name}
-        if perms is not None:
-            return Declaration("acl.present", {**known, "perms": perms})
-        return Declaration("acl.absent", known) if name else None
-
-
-async def _single(resource: InAcl, ctx: Context) -> Mapping[str, str | None]:
-    """Return the name of the only entry and its permissions; None if there is no such entry."""
-    wanted = await resource.wanted(ctx)
-    present = await ctx.blocking(resource.present, wanted)
-    return {name: present.get(name) for name in wanted.names.values()}
-
 
 class Removes(InAcl):
     """Base of the kinds that declare absence."""
@@ -314,14 +318,6 @@ class Removes(InAcl):
         old = (delta.before or {}).get("entries", {})
         return {"old": {**known, "perms": ", ".join(dict.fromkeys(old.values()))}, "new": None}
 
-    async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return the present entry; None for several entries or paths, and if there is none."""
-        if self.recurse or len(self.entries()) != 1:
-            return None
-        ((name, perms),) = (await _single(self, ctx)).items()
-        known = {"name": self.name, "acl_type": self.acl_type, "acl_name": name}
-        return None if perms is None else Declaration("acl.present", {**known, "perms": perms})
-
 
 class OneName(InAcl):
     """Base of the kinds of one entry."""
@@ -338,6 +334,10 @@ class OneName(InAcl):
         """Return the name."""
         return (self.acl_name or "",)
 
+    def declared(self, function: str, names: Sequence[str], **more: str) -> Declaration:
+        """Return a state of one entry."""
+        return Declaration(f"acl.{function}", {**self.known(), "acl_name": names[0], **more})
+
 
 class SeveralNames(InAcl):
     """Base of the kinds of several entries."""
@@ -348,6 +348,10 @@ class SeveralNames(InAcl):
     def entries(self) -> tuple[str, ...]:
         """Return the names."""
         return tuple(dict.fromkeys(self.acl_names))
+
+    def declared(self, function: str, names: Sequence[str], **more: str) -> Declaration:
+        """Return a state of several entries."""
+        return Declaration(f"acl.list_{function}", {**self.known(), "acl_names": [*names], **more})
 
 
 class Present(OneName, Grants, kind="acl.present"):

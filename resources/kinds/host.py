@@ -207,9 +207,12 @@ class Absent(OfName, kind="host.absent"):
         return {"host": self.name}
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return the addresses that the name has; None if it has none."""
-        found = [address for address, _ in pairs(await self.text(ctx), self.name) if address in self.ip]
-        return Declaration("host.present", {**self.known(), "ip": found}) if found else None
+        """Return the addresses that the name has, with their comment; None if it has none."""
+        seen = [pair for pair in pairs(await self.text(ctx), self.name) if pair[0] in self.ip]
+        comments = {comment for _, comment in seen}
+        said = {"comment": comments.pop()} if len(comments) == 1 and "" not in comments else {}
+        arguments = {**self.known(), "ip": [address for address, _ in seen], **said}
+        return Declaration("host.present", arguments) if seen else None
 
 
 class Only(InHosts, kind="host.only"):

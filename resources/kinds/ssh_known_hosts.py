@@ -23,6 +23,7 @@ from holdfast.resources.kinds._known_hosts import (
     address,
     fingerprint,
     hashed,
+    is_plain,
     keys_of,
     parsed_fingerprint,
     without,
@@ -74,7 +75,8 @@ class InKnownHosts(Reversible, HomeEntry):
 
     async def inverse(self, ctx: Context) -> Declaration | None:
         """Return the only present key, or that there is none; None if there are several."""
-        present = [*keys_of(await self.text(ctx), self.address())]
+        text = await self.text(ctx)
+        present = [*keys_of(text, self.address())]
         known: dict[str, Any] = {"name": self.name}
         known |= {} if self.user is None else {"user": self.user}
         known |= {} if self.config is None else {"config": self.config}
@@ -83,7 +85,8 @@ class InKnownHosts(Reversible, HomeEntry):
         if not present:
             return Declaration("ssh_known_hosts.absent", known)
         ((enc, key),) = present
-        return Declaration("ssh_known_hosts.present", {**known, "enc": enc, "key": key})
+        hides = not is_plain(text, self.address())
+        return Declaration("ssh_known_hosts.present", {**known, "enc": enc, "key": key, "hash_known_hosts": hides})
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""

@@ -56,6 +56,10 @@ ENVIRONMENT = (
 SYSTEMD = "/lib/systemd/systemd"
 BOOTED = "/run/lab-has-booted"
 """A file that inits other than systemd create at the end of the boot."""
+OVERLAY = "trusted.overlay."
+"""Beginning of the extended attributes in which overlay keeps its own notes."""
+SHORT = 1000
+"""Bytes below which the digest of a file is its content: a difference can then be read."""
 Entry = Mapping[str, Any]
 """One entry of the journal: field -> value, both text as `journalctl --output=json` gives them."""
 
@@ -287,15 +291,18 @@ class Host:
         with urllib.request.urlopen(f"http://{self.address}:{port}{path}", timeout=timeout) as answer:
             return str(answer.read().decode())
 
-    def changed(self) -> set[str]:
+    def changed(self, *, directories: bool = False) -> set[str]:
         """Return paths of files on the guest's own disk: those that the guest has written over its layers."""
         upper = self._state / "upper"
-        return {f"/{path.relative_to(upper)}" for path in upper.rglob("*") if not path.is_dir()}
+        return {f"/{path.relative_to(upper)}" for path in upper.rglob("*") if directories or not path.is_dir()}
 
-    def contents(self) -> dict[str, str]:
-        """Return path -> digest of each file and link of `changed`, to be compared with a later call."""
+    def contents(self, *, exact: bool = False) -> dict[str, str]:
+        """Return path -> digest of each file and link of `changed`, to be compared with a later call.
+
+        With `exact`, directories count, too, and so do the times of all of them.
+        """
         upper = self._state / "upper"
-        return {path: digest(Path(f"{upper}{path}")) for path in self.changed()}
+        return {path: digest(Path(f"{upper}{path}"), times=exact) for path in self.changed(directories=exact)}
 
     # -- the journal -------------------------------------------------------------------------------------------
 
@@ -328,13 +335,16 @@ class Host:
         return entry
 
 
-def digest(path: Path) -> str:
-    """Return a digest of what an entry is: the target of a link, or mode and content of a file."""
-    if path.is_symlink():
-        return f"link to {path.readlink()}"
-    info = path.stat()
+def digest(path: Path, *, times: bool = False) -> str:
+    """Return a digest of what an entry is: the target of a link, or the attributes and the content of a file."""
+    info = path.lstat()
+    attributes = f"{info.st_mode:o} {info.st_uid}:{info.st_gid} {info.st_mtime_ns if times else ''}"
+    if stat.S_ISLNK(info.st_mode):
+        return f"{attributes} link to {path.readlink()}"
+    more = {name: os.getxattr(path, name) for name in sorted(os.listxattr(path)) if not name.startswith(OVERLAY)}
     content = path.read_bytes() if stat.S_ISREG(info.st_mode) else b""
-    return f"{info.st_mode:o} {info.st_uid} {hashlib.sha256(content).hexdigest()}"
+    told = str(content) if len(content) < SHORT else hashlib.sha256(content).hexdigest()
+    return f"{attributes} {more or ''} {told}"
 
 
 @contextlib.contextmanager

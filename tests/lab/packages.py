@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from image import ARCHIVE
@@ -37,3 +39,13 @@ def offer(
            echo "SHA256: $(sha256sum $deb | cut -d' ' -f1)"; }} >>{ARCHIVE}/Packages
         apt-get -qq update
     """)
+
+
+def wheel(directory: Path, name: str, version: str, needs: str = "") -> None:
+    """Write a wheel with one module."""
+    info = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(directory / f"{name}-{version}-py3-none-any.whl", "w") as archive:
+        archive.writestr(f"{name}.py", f"version = {version!r}\n")
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")

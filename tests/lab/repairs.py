@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import lab
 from installed import PYTHON
@@ -14,12 +15,12 @@ from lab import Host, Run
 from deadline import DEADLINE
 
 SCRIPT = """
-import json, os, socket, subprocess, sys, time
-damage, right, times, deadline, calm = json.loads(sys.argv[1])
+import glob, json, os, socket, subprocess, sys, time
+damages, deadline = json.loads(sys.argv[1])
 
-def is_right():
+def is_right(expression):
     try:
-        return bool(eval(right))
+        return bool(eval(expression))
     except OSError:
         return False
 
@@ -27,32 +28,66 @@ def text(path):
     with open(path) as file:
         return file.read()
 
-taken = []
-for _ in range(times):
+def out(command):
+    return subprocess.run(["sh", "-c", command], capture_output=True, text=True).stdout
+
+def repaired(damage, right):
     subprocess.run(["sh", "-euc", damage], check=True)
     start = time.monotonic()
-    while not is_right():
+    while not is_right(right):
         if time.monotonic() - start > deadline:
-            sys.exit(f"not repaired: {damage}")
+            return None
         time.sleep(0.001)
-    taken.append(time.monotonic() - start)
-    time.sleep(calm)
+    return time.monotonic() - start
+
+taken = [[] for _ in damages]
+for turn in range(max([times for _, _, times, _ in damages], default=0)):
+    for (damage, right, times, calm), seconds in zip(damages, taken):
+        if turn < times and None not in seconds:
+            seconds.append(repaired(damage, right))
+            time.sleep(calm)
 print(json.dumps(taken))
 """
+HOLDS = SCRIPT.partition("def repaired")[0] + "print(json.dumps([bool(is_right(each)) for each in damages]))"
+
+
+def holds(host: Host, *rights: str) -> Sequence[bool]:
+    """Return for each of these expressions whether it holds: see `Damage`."""
+    given = json.dumps([rights, 0])
+    return json.loads(host.run(PYTHON, "-c", HOLDS, given).stdout)  # type: ignore[no-any-return]
+
+
+class Damage(NamedTuple):
+    """A script of sh that does something wrong, and what the agent then repairs."""
+
+    script: str
+    right: str
+    """An expression of Python that holds after the repair. It may call `text(path)` and `out(command)`."""
+    times: int = 3
+    calm: float = 0.3
+    """Seconds after each repair in which the agent ends its pass."""
+
+
+def all_repair_times(host: Host, damages: Sequence[Damage]) -> Sequence[Sequence[float | None]]:
+    """Do each damage in turn, and all of them again, and return for each the seconds from its end until the repair.
+
+    None stands for a damage that was not repaired, and is then not done again.
+    """
+    done = host.run(PYTHON, "-c", SCRIPT, json.dumps([damages, DEADLINE]), timeout=3 * len(damages) * DEADLINE)
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
 def repair_times(host: Host, damage: str, right: str, times: int = 3, calm: float = 0.3) -> Sequence[float]:
-    """Do a damage several times and return the seconds from its end until `right`, an expression, holds again.
+    """Do a damage several times and return the seconds that the repairs have taken, sorted: see `Damage`.
 
-    `right` is Python and may call `text(path)`. `calm` is the number of seconds after each repair in which the agent
-    ends its pass. The times are printed, sorted; `pytest -rP` shows them.
+    They are printed, too; `pytest -rP` shows them.
     """
-    given = json.dumps([damage, right, times, DEADLINE, calm])
-    done = host.run(PYTHON, "-c", SCRIPT, given, timeout=times * DEADLINE)
-    taken = sorted(json.loads(done.stdout))
-    told = ", ".join(f"{seconds * 1000:.0f} ms" for seconds in taken)
+    (taken,) = all_repair_times(host, [Damage(damage, right, times, calm)])
+    repaired = sorted(seconds for seconds in taken if seconds is not None)
+    assert len(repaired) == len(taken), f"not repaired: {damage}"
+    told = ", ".join(f"{seconds * 1000:.0f} ms" for seconds in repaired)
     print(f"{damage}: repaired after {told}")  # noqa: T201 - shown with -rP
-    return taken
+    return repaired
 
 
 @contextmanager

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from driver import Driver, Failed
 from lab import Host, Run
+from packages import wheel
 from repairs import repair_times, settled
 
 pytestmark = pytest.mark.lab
@@ -25,16 +25,6 @@ tiny<2:
     - no_index: true
     - find_links: /srv/index
 """
-
-
-def wheel(directory: Path, name: str, version: str, needs: str = "") -> None:
-    """Write a wheel with one module."""
-    info = f"{name}-{version}.dist-info"
-    with zipfile.ZipFile(directory / f"{name}-{version}-py3-none-any.whl", "w") as archive:
-        archive.writestr(f"{name}.py", f"version = {version!r}\n")
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", "")
 
 
 @pytest.fixture(scope="module")

@@ -136,7 +136,7 @@ async def test_no_entry_for_what_a_user_may_have_put_there(tmp_path, file, ctx):
 
 
 async def test_undone_the_entry_is_as_before(file, ctx):
-    """With its former permissions, or gone; several are no single state."""
+    """With its former permissions, or gone, or several of them; if only some were there, no state describes that."""
     before = await declare(file, acl_name=UID, perms="rw").inverse(ctx)
     assert (before.kind, before.arguments["acl_name"]) == ("acl.absent", str(UID))
     await declare(file, acl_name=UID, perms="rw").check_apply(ctx, True)
@@ -144,7 +144,13 @@ async def test_undone_the_entry_is_as_before(file, ctx):
         before = await declare(file, kind, acl_name=UID, **({"perms": "r"} if kind == "present" else {})).inverse(ctx)
         assert (before.kind, before.arguments["perms"]) == ("acl.present", "rw-")
     assert (await declare(file, perms="r").inverse(ctx)).arguments["perms"] == "rw-"
-    assert await declare(file, "list_present", acl_names=[1, 2], perms="r").inverse(ctx) is None
+    several = declare(file, "list_present", acl_names=[UID + 1, UID + 2], perms="r")
+    before = await several.inverse(ctx)
+    assert (before.kind, before.arguments["acl_names"]) == ("acl.list_absent", [str(UID + 1), str(UID + 2)])
+    await several.check_apply(ctx, True)
+    before = await declare(file, "list_absent", acl_names=[UID + 1, UID + 2]).inverse(ctx)
+    assert (before.kind, before.arguments["perms"]) == ("acl.list_present", "r--")
+    assert await declare(file, "list_present", acl_names=[UID + 1, 2], perms="r").inverse(ctx) is None
 
 
 @pytest.mark.parametrize(

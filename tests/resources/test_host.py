@@ -62,7 +62,7 @@ def test_states_contradict_each_other_only_where_both_cannot_hold():
 )
 @pytest.mark.parametrize("text", ["", "192.0.2.7 db other\n192.0.2.8 db\n", "192.0.2.7 db # old\n", "192.0.2.8 db\n"])
 async def test_undone_the_names_are_as_before(tmp_path, entry, text):
-    """The same names have the same addresses; lines may be in another order."""
+    """The same names have the same addresses; removed ones have their comment. Lines may be in another order."""
     file = tmp_path / "hosts"
     file.write_text(text)
     entry = type(entry).declare(**{**entry.model_dump(exclude_unset=True), "config": str(file)})
@@ -74,7 +74,8 @@ async def test_undone_the_names_are_as_before(tmp_path, entry, text):
         await registry.find(before.kind).declare(**before.arguments).check_apply(ctx, True)
 
     def known(text):
-        return sorted((line.address, name) for _, line in lines(text) if line for name in line.names)
+        found = ((line, name) for _, line in lines(text) if line for name in line.names)
+        return sorted((line.address, name, line.comment * (entry.kind == "host.absent")) for line, name in found)
 
     assert known(file.read_text()) == known(text)
 

@@ -287,6 +287,22 @@ async def test_a_mount_is_undone(ctx, point):
     assert await wanted.inverse(ctx) is None
 
 
+@pytest.mark.parametrize(
+    ("line", "opts"),
+    [
+        ("40 22 0:50 / {} rw,noexec - tmpfs x rw,seclabel,size=1024k", ["rw", "noexec", "size=1024k"]),
+        ("40 22 0:50 / {} rw,relatime - tmpfs x ro", ["ro", "relatime"]),
+        ("40 22 0:50 /@ {} rw - btrfs /dev/x rw,subvol=/@", ["rw", "subvol=/@"]),
+        ("40 22 0:50 /srv {} rw - ext4 /dev/x rw", None),
+    ],
+)
+async def test_what_is_unmounted_is_mounted_again(ctx, point, line, opts):
+    """With the options of the mount and of its file system; a directory that was bound there is not known by them."""
+    (point.parent / "mountinfo").write_text(line.format(point) + "\n")
+    inverse = await mounted.Unmounted.declare(str(point)).inverse(ctx)
+    assert (inverse and inverse.arguments["opts"]) == opts
+
+
 async def test_what_waits_to_mount_something_is_no_mount(ctx, point):
     """An automount of systemd stays, whether its file system is mounted or not."""
     (point.parent / "mountinfo").write_text(f"40 22 0:50 / {point} rw - autofs systemd-1 rw\n")
@@ -317,7 +333,7 @@ async def test_several_mounts_are_not_undone(ctx, point):
     gone = mounted.Unmounted.declare(str(point), persist=True, config=str(point.parent / "fstab"))
     assert await gone.inverse(ctx) is None
     (point.parent / "mountinfo").write_text("\n".join(TABLE.format(point=point).split("\n")[:2]))
-    assert (await gone.inverse(ctx)).arguments["opts"] == ["rw", "noexec"]
+    assert (await gone.inverse(ctx)).arguments["opts"] == ["rw", "noexec", "size=4096k"]
     (point.parent / "fstab").write_text(f"LABEL=x {point} tmpfs size=4m 0 0\n")
     assert (await gone.inverse(ctx)).arguments == {
         "name": str(point),

@@ -94,7 +94,8 @@ async def test_the_inverse_is_the_present_key(tmp_path):
     entry = declare(key=KEY, config=str(file))
     assert (await entry.inverse(FakeContext(tmp_path))).kind == "ssh_known_hosts.absent"
     file.write_text(f"git.example.org ssh-ed25519 {OTHER}\n")
-    assert (await entry.inverse(FakeContext(tmp_path))).arguments["key"] == OTHER
+    before = (await entry.inverse(FakeContext(tmp_path))).arguments
+    assert (before["key"], before["hash_known_hosts"]) == (OTHER, False)
     file.write_text(f"git.example.org ssh-ed25519 {OTHER}\ngit.example.org ssh-ed25519 {KEY}\n")
     assert await entry.inverse(FakeContext(tmp_path)) is None
 

@@ -363,15 +363,17 @@ class Unmounted(AtPoint, kind="mount.unmounted"):
         return super().contradicts(other)
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return what is mounted; None if that is nothing, or several file systems."""
+        """Return what is mounted; None if that is nothing, several file systems, or a directory without an entry."""
         seen = await acting.stack(ctx, await acting.real_point(ctx, self.name))
         if len(seen) != 1:
             return None
         entry = await self.before(ctx) if self.persist else None
-        mount = seen[0]
-        fstype, opts = (mount.fstype, mount.options) if entry is None else (entry.fstype, entry.opts)
+        mount, opts = seen[0], options.shown(seen[0])
+        if entry is None and mount.root != "/" and not any(option.startswith("subvol=") for option in opts):
+            return None
+        fstype, opts = (mount.fstype, opts) if entry is None else (entry.fstype, [*entry.opts])
         arguments: dict[str, Any] = {"name": self.name, "device": entry.device if entry else mount.source}
-        arguments |= {"fstype": fstype, "opts": list(opts), "persist": entry is not None, "config": self.config}
+        arguments |= {"fstype": fstype, "opts": opts, "persist": entry is not None, "config": self.config}
         return Declaration("mount.mounted", arguments)
 
     def changes(self, delta: Delta) -> dict[str, Any]:

@@ -42,6 +42,8 @@ DEFAULTS: Mapping[str, str] = {
     "symfollow": "nosymfollow",
 }
 """Option that the kernel does not show -> the opposite, which it shows."""
+NO_OPTIONS = ("seclabel",)
+"""What the kernel shows beside options, and does not accept as one."""
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 TEMPORARY = frozenset({"tmpfs", "devtmpfs"})
 TEMPORARY_DEFAULTS = {"mode": "1777", "uid": "0", "gid": "0"}
@@ -75,6 +77,13 @@ def is_visible(option: str, fstype: str, more: Collection[str] = (), more_keys: 
     if equals:
         return key not in INVISIBLE_KEYS and key not in more_keys and option not in more
     return option not in INVISIBLE and option not in more and option not in more_keys
+
+
+def shown(mount: Mount) -> list[str]:
+    """Return options with which the file system of a mount would be mounted in the same way again."""
+    seen = dict.fromkeys((*mount.options, *mount.super_options))
+    writable = "ro" if "ro" in seen else "rw"
+    return [writable, *(option for option in seen if option not in {"ro", "rw", *NO_OPTIONS})]
 
 
 def missing(wanted: Sequence[str], mount: Mount) -> tuple[str, ...]:

@@ -34,6 +34,8 @@ class Mount(NamedTuple):
     source: str
     super_options: tuple[str, ...]
     """Options of the file system, which all its mounts share."""
+    root: str = "/"
+    """The directory of the file system that is visible here: that of a bind mount."""
 
 
 def _lines(path: str) -> list[str]:
@@ -57,6 +59,7 @@ def _mount(words: list[str]) -> Mount:
         fstype,
         source,
         tuple(options.split(",")),
+        unescaped(words[3]),
     )
 
 
