@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from holdfast.resources import registry
-from holdfast.resources.contract import Resource, Uid, compact
+from holdfast.resources.contract import Resource, compact
 from holdfast.resources.errors import RAISED
 from holdfast.resources.fields import secret_fields
 from holdfast.resources.meta import META_FIELDS, WITHOUT_EFFECT, Meta, Receive
@@ -107,10 +107,9 @@ class Checker:
         else:
             before = len(self.warnings)
             resource, meta = self._make(kind, shape, chunk)
-            uids = None if resource is None else self._uids(resource, chunk)
             chunk.checked = chunk.call = None
-            if resource is not None and meta is not None and uids is not None:
-                chunk.checked = Verdict(resource, meta, uids, tuple(self.warnings[before:]), *_templates(resource))
+            if resource is not None and meta is not None:
+                chunk.checked = self._verdict(resource, meta, chunk, tuple(self.warnings[before:]))
 
     def _make(self, kind: str, shape: Shape, chunk: Chunk) -> tuple[Resource | None, Meta | None]:
         """Convert the arguments of a call; None for a model with invalid arguments."""
@@ -162,13 +161,13 @@ class Checker:
             self.warnings.append(spot_of(chunk, (key,)).problem("argument-ignored", text, "remove it"))
         return _spelled(chunk, key, value)
 
-    def _uids(self, resource: Resource, chunk: Chunk) -> tuple[Uid, ...] | None:
-        """Return the uids of a resource; None if the kind's code fails."""
+    def _verdict(self, resource: Resource, meta: Meta, chunk: Chunk, warnings: tuple[Problem, ...]) -> Verdict | None:
+        """Return the verdict on a valid call; None if the kind's code fails."""
         try:
-            if isinstance(resource, Edgeable):  # later stages call these and expect no exception
+            if isinstance(resource, Edgeable):  # later stages call these and `uids`, and expect no exception
                 resource.offers(), resource.dependencies()
-            _templates(resource)
-            return resource.uids()
+            resource.uids()
+            return Verdict(resource, meta, warnings, *_templates(resource))
         except RAISED as error:  # a kind's own code
             self.problems.append(
                 chunk.spot.problem("kind-broken", f"{chunk.identity}: `uids` of its kind failed: {error}")

@@ -41,12 +41,16 @@ class Verdict(NamedTuple):
 
     resource: Resource
     meta: Meta
-    uids: tuple[Uid, ...]
     warnings: tuple[Problem, ...]
     drawn: tuple[UsedSource, ...] = ()
     """Its sources, if at least one is in the states directory."""
     inline: tuple[tuple[str, str], ...] = ()
     """The templates in its arguments: (argument, text)."""
+
+    @property
+    def uids(self) -> tuple[Uid, ...]:
+        """The uids of the resource. They are seldom needed, and so not kept."""
+        return self.resource.uids()
 
 
 @dataclass(slots=True, eq=False, repr=False)

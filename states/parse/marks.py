@@ -57,8 +57,8 @@ COLUMN = 24
 
 
 def packed(position: Position) -> int:
-    """Return a position as one number, which is greater than 0."""
-    return (position.line + 1 << COLUMN) + position.column
+    """Return a position as one number, which is greater than 0. A sum would take 16 bytes more than `|`."""
+    return position.line + 1 << COLUMN | position.column
 
 
 def position_of(mark: Mark) -> Position:

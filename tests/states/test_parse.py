@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import tracemalloc
+
 import pytest
 import yaml
 from hypothesis import given
@@ -215,6 +218,18 @@ def test_any_text_parses_or_fails_with_a_location(text):
     else:
         placed = [data is None or isinstance(data, (Map, Seq, str, int, float))]
     assert all(placed)
+
+
+def test_a_position_takes_no_more_memory_than_a_number_of_its_size():
+    """Each state keeps several; CPython reserves room for a carry in a sum."""
+    places = [At(line, 2) for line in range(70_000, 71_000)]
+    tracemalloc.start()
+    try:
+        marks = [*map(packed, places)]
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken - sys.getsizeof(marks) < 33 * len(marks)
 
 
 def test_parsing_is_faster_than_pyyaml():
