@@ -99,7 +99,7 @@ class Extraction:
         if self._apply:
             await self._repair(known, archive, manifest, difference)
         elif difference is not None:
-            self._foresee(difference)
+            self._done.extracted = difference.extracted
         self._report()
         return False
 
@@ -150,13 +150,20 @@ class Extraction:
             raise Permanent(f"cannot extract into {self._state.name}: it is no directory but {what(seen.st_mode)}")
         return paths.directory(self._state.name)
 
+    @property
+    def _given(self) -> tuple[int, int]:
+        """The owner and the group of all members; -1 for the agent's."""
+        return (-1, -1) if self._state.enforce_ownership_on is not None else (self._owner.uid, self._owner.gid)
+
     def _demand_own(self, top: SafeDirectory, item: Item) -> None:
         """Raise `Unsafe` for a directory that would be made where another user could replace it."""
-        theirs = top.holders and not (self._owner.uid >= 0 and top.holders == {self._owner.uid})
+        uid = self._given[0]
+        theirs = top.holders and not (uid >= 0 and top.holders == {uid})
         if item.type == "directory" and theirs:
+            more = " without enforce_ownership_on" if self._state.enforce_ownership_on else ""
             raise Unsafe(
                 f"cannot extract directories into {self._state.name}: {top.reason}; if that user is to own what is "
-                "extracted, declare user"
+                f"extracted, declare user{more}"
             )
 
     def _existing(self) -> SafeDirectory:
@@ -194,9 +201,7 @@ class Extraction:
         begin = len(self._name) + 1
         left = {path[begin:] for path in self._ctx.managed_below(self._name)}
         left |= {path for path in manifest if any(fnmatch.fnmatchcase(path, glob) for glob in self._state.editable)}
-        if self._state.enforce_ownership_on is not None:
-            return Comparison(left=left)
-        return Comparison(self._owner.uid, self._owner.gid, left)
+        return Comparison(*self._given, left)
 
     def _enforced(self, *, apply: bool) -> list[str]:
         """Return the paths below `enforce_ownership_on` with another owner; with `apply` give them the declared one."""
@@ -270,7 +275,7 @@ class Extraction:
         difference: Difference | None,
     ) -> tuple[Manifest, list[str]]:
         """Extract into a private directory, then move what differs into place."""
-        uid, gid = (-1, -1) if self._state.enforce_ownership_on else (self._owner.uid, self._owner.gid)
+        uid, gid = self._given
         budget = self._state.budget
         with Stage(top, budget, uid, gid, self._stop, self._tell, partial(self._demand_own, top)) as stage:
             wanted = None if manifest is None or difference is None else _with_origins(manifest, difference.extracted)
@@ -369,10 +374,6 @@ class Extraction:
                 self._loop.call_soon_threadsafe(self._ctx.tell_progress, text)
 
     # -- reporting ---------------------------------------------------------------------------------------------
-
-    def _foresee(self, difference: Difference) -> None:
-        """Note what a run would do."""
-        self._done.extracted = difference.extracted
 
     def _report(self) -> None:
         done, most = self._done, self._state.reported
