@@ -79,6 +79,10 @@ class FromSources:
     def used_sources(self) -> Iterable[UsedSource]:
         """Yield the sources. Pure and cheap: called at each change of the states."""
 
+    def outside_paths(self, ctx: Context) -> list[str]:
+        """Return the paths of sources on this host outside the states directory, which the resource has to watch."""
+        return [path for path in (ctx.source_outside(used.url) for used in self.used_sources()) if path is not None]
+
     def inline(self) -> tuple[tuple[str, str], ...]:
         """Return the templates in the resource's own arguments: (argument, text). Pure and cheap."""
         return ()

@@ -22,6 +22,7 @@ from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
 from holdfast.resources.kinds._commands import parse_env
 from holdfast.resources.needs import Need, needed
 from holdfast.resources.traits import Edgeable
+from holdfast.resources.watches import either
 
 SYSTEM = frozenset({"/", "/usr", "/usr/local"})
 """Prefixes of Pythons that are no virtual environments."""
@@ -249,6 +250,11 @@ class Choosing(PipBase):
     def files(self, named: Sequence[str]) -> list[str]:
         """Return paths that are relative to `cwd` as absolute ones."""
         return [path if path.startswith("/") else posixpath.join(self.cwd or "/", path) for path in named]
+
+    def watch(self, ctx: Context) -> Watch:
+        """Watch also the files of requirements."""
+        files = self.files(getattr(self, "requirements", ()))
+        return either(super().watch(ctx), ctx.watch_path(*files)) if files else super().watch(ctx)
 
     def options(self) -> dict[str, Any]:
         """Return the options of the provider."""

@@ -308,8 +308,7 @@ class File(FromSources, InCrontab, kind="cron.file"):
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the file of the crontab, and sources on this host."""
-        local = (ctx.source_outside(used.url) for used in self.used_sources())
-        return ctx.watch_path(self._file(ctx), *(path for path in local if path is not None))
+        return ctx.watch_path(self._file(ctx), *self.outside_paths(ctx))
 
     async def inverse(self, ctx: Context) -> Declaration:
         """Return the present crontab, which may be empty."""

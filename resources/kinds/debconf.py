@@ -210,8 +210,7 @@ class SetFile(FromSources, Answers, kind="debconf.set_file"):
 
     def watch(self, ctx: Context) -> Watch:
         """Watch also the file."""
-        outside = (ctx.source_outside(used.url) for used in self.used_sources())
-        return ctx.watch_path(*DATABASE, *(path for path in outside if path is not None))
+        return ctx.watch_path(*DATABASE, *self.outside_paths(ctx))
 
     def offers(self) -> tuple[Uid, ...]:
         """Return nothing: the packages are known only from the file."""

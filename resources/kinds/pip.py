@@ -36,10 +36,10 @@ class Installed(Choosing, Located, kind="pip.installed"):
     """Python packages are installed, in the declared versions.
 
     Missing packages are installed, and those whose version does not fit are changed; the metadata of installed packages
-    is read by the Python that has them. inotify reports changes of the directories of packages. pip never runs as root
-    in an environment that another user can change: give `user` then. The packages of a Python that belongs to the
-    package manager of the system are never changed (PEP 668): use a virtual environment, which `virtualenv.managed`
-    makes, or the package of the system.
+    is read by the Python that has them. inotify reports changes of the directories of packages and of the files of
+    requirements. pip never runs as root in an environment that another user can change: give `user` then. The packages
+    of a Python that belongs to the package manager of the system are never changed (PEP 668): use a virtual
+    environment, which `virtualenv.managed` makes, or the package of the system.
 
     django:
       pip.installed:

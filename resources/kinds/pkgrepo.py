@@ -126,8 +126,7 @@ class Managed(Keyed, RpmSettings, Reversible, Repository, kind="pkgrepo.managed"
 
     def _paths(self, ctx: Context) -> list[str]:
         named = self._named()
-        outside = (ctx.source_outside(used.url) for used in self.used_sources())
-        return [path for path in (*outside, named.signed_by if named else None) if path and path.startswith("/")]
+        return [path for path in (*self.outside_paths(ctx), named.signed_by if named else "") if path.startswith("/")]
 
     async def change(self, ctx: Context, pkg: PkgInterface, *, apply: bool, test: bool) -> Mapping[str, Any]:
         """Compare with the repositories of the host; a key is fetched only if it is needed."""

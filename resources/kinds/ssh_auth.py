@@ -134,6 +134,11 @@ class WithSource(FromSources, InAuthorizedKeys):
         """Return the source."""
         return (UsedSource(self.source),) if self.source else ()
 
+    def watch(self, ctx: Context) -> Watch:
+        """Watch also a source on this host."""
+        sources = self.outside_paths(ctx)
+        return either(super().watch(ctx), ctx.watch_path(*sources)) if sources else super().watch(ctx)
+
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Read the source first."""
@@ -239,7 +244,8 @@ class Present(WithSource, Strict, kind="ssh_auth.present"):
 
     The line of a key is compared as a whole, with its options and its comment, and further lines of the same key are
     removed: sshd would use them as well. A new file has mode 0600, a new directory 0700, and both belong to the user.
-    A file or directory that others may write is corrected, because sshd ignores it. The watch is inotify.
+    A file or directory that others may write is corrected, because sshd ignores it. The watch is inotify,
+    also on a source on this host.
 
     ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1GsOkTOx0n5c1kcXGB9SSm6bNR1EvBL4VtT2zCZqg7 alice@laptop:
       ssh_auth.present:

@@ -29,7 +29,7 @@ class Managed(Choosing, kind="virtualenv.managed"):
 
     Python's own `venv` makes it. It is made again, with its packages kept, if its Python is missing. As root, it is not
     made where another user could change it: give `user`. inotify reports changes of its directories of programs and of
-    packages.
+    packages, and of the files of requirements.
 
     /srv/app/venv:
       virtualenv.managed:

@@ -14,6 +14,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import secret_fields
 from holdfast.resources.interfaces.results import ChangeSet, Pkg
 from holdfast.resources.testing import FakeContext
+from holdfast.resources.watches import idle
 
 
 class FakePip:
@@ -184,3 +185,18 @@ def test_relative_paths_begin_at_cwd() -> None:
     state = declare("pip.installed", "x", requirements="all.txt", editable=[".", "/srv/lib"], cwd="/srv/app")
 
     assert state.wanted == ["@/srv/app/all.txt", "editable /srv/lib", "editable /srv/app/."]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("pip.installed", "all"), ("virtualenv.managed", "/srv/venv")], ids=["pip", "virtualenv"]
+)
+async def test_files_of_requirements_are_watched(tmp_path: Any, kind: str, name: str) -> None:
+    """A new requirement is installed at once, and not at the next recheck."""
+
+    class Watched(FakePip):
+        def watch(self, target: Any, runas: Any) -> Any:
+            return idle()
+
+    ctx = FakeContext(tmp_path, interfaces={"pip": Watched({})})
+    declare(kind, name, requirements=["more/a.txt", "/b.txt"], cwd="/srv").watch(ctx)
+    assert ctx.watched == ["/srv/more/a.txt", "/b.txt"]

@@ -252,7 +252,7 @@ async def test_a_directory_of_another_user(host, tmp_path):
     assert tree(out) == {}
     await run(host, tmp_path, user="1234")
     assert tree(out) == WANTED
-    with pytest.raises(Permanent, match="declare user$"):
+    with pytest.raises(Permanent, match=r"declare user$"):
         await run(host, tmp_path)
     with pytest.raises(Permanent, match="declare user without enforce_ownership_on"):
         await run(host, tmp_path, user="1234", enforce_ownership_on=f"{tmp_path}/out/app")

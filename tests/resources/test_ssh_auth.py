@@ -152,6 +152,18 @@ async def test_the_watch_follows_the_home_directory(host, home, tmp_path, monkey
         await anext(watch)
 
 
+@as_root
+@pytest.mark.parametrize("kind", ["present", "absent"])
+async def test_a_source_on_this_host_is_watched(host, home, tmp_path, kind):
+    """Other keys in it are other keys of the user."""
+    (tmp_path / "keys").write_text("")
+    watch = declare(kind, source=str(tmp_path / "keys")).watch(host.context("a"))
+    async with asyncio.timeout(DEADLINE), aclosing(watch):
+        await anext(watch)
+        (tmp_path / "keys").write_text(f"ssh-ed25519 {KEY}\n")
+        await anext(watch)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

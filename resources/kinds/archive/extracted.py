@@ -33,8 +33,7 @@ class Extracted(ExtractedArguments, kind="archive.extracted"):
         return self._watched(ctx)
 
     async def _watched(self, ctx: Context) -> Watch:
-        local = [path for path in (ctx.source_outside(drawn.url) for drawn in self.used_sources()) if path is not None]
-        plain = [self.name, record.path(ctx), *local, *([self.if_missing] if self.if_missing else ())]
+        plain = [self.name, record.path(ctx), *self.outside_paths(ctx), *([self.if_missing] if self.if_missing else ())]
         while True:
             known = record.load(ctx)
             if known is None or known.name != self.name or self.skip_files_list_verify:

@@ -54,8 +54,7 @@ class Managed(Collecting, ManagedArguments, kind="file.managed"):
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the file, and its sources outside the states directory."""
-        local = (ctx.source_outside(drawn.url) for drawn in self.used_sources())
-        return ctx.watch_path(self.name, *(path for path in local if path is not None))
+        return ctx.watch_path(self.name, *self.outside_paths(ctx))
 
     def declared_mode(self) -> int | None:
         """Return the declared mode; None if it is that of the source, which `wanted` sets."""

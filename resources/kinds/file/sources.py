@@ -58,10 +58,6 @@ class Sourced(FromSources, BaseModel):
             if url is not None and url.startswith(content.SCHEMES)
         ]
 
-    def outside_paths(self, ctx: Context) -> list[str]:
-        """Return the paths of the sources to watch."""
-        return [path for path in (ctx.source_outside(drawn.url) for drawn in self.used_sources()) if path is not None]
-
     async def fetch(self, ctx: Context) -> tuple[str, ...]:
         """Return the text of each source.
 
