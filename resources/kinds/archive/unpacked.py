@@ -18,6 +18,11 @@ MEMORY = 256 << 20
 """Most bytes that the decompression of xz may use."""
 LARGEST = 4 << 20
 """Most bytes of one read: longer ones would be of headers, which no proper archive has."""
+FED = 1 << 15
+"""Most bytes that a decompressor is given at once. At the end of a stream it copies what is left of them, and a file
+may consist of tiny streams."""
+MAGIC = 6
+"""Most bytes that tell which compression it is."""
 DAMAGED = (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError)
 """What decompression raises for damaged data."""
 
@@ -79,11 +84,17 @@ def decompressor(beginning: bytes) -> Callable[[], Any] | None:
     return None
 
 
+def _fed(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield compressed data in pieces of at most `FED` bytes."""
+    return (part[at : at + FED] for part in parts for at in range(0, len(part), FED))
+
+
 class Unpacked:
     """A file that is read forward; `tell` and `seek` are those that tarfile needs."""
 
     def __init__(self, parts: Iterator[bytes], make: Callable[[], Decompressor] | None, budget: Budget) -> None:
-        self._parts, self._make, self._budget = parts, make, budget
+        self._parts = parts if make is None else _fed(parts)
+        self._make, self._budget = make, budget
         self._decompressor: Decompressor | None = None
         self._given = b""
         self._ready = bytearray()
@@ -136,7 +147,7 @@ class Unpacked:
             return b""
         while True:
             if self._decompressor is None:
-                self._given = self._given or next(self._parts, b"")
+                self._skip_padding()
                 if not self._given or (self._at and decompressor(self._given) is None):
                     return b""
                 self._decompressor = self._make()
@@ -148,6 +159,12 @@ class Unpacked:
             given, self._given = self._given, b""
             piece = one.decompress(given, most)
             if one.eof:
-                self._given, self._decompressor = one.unused_data.lstrip(b"\0"), None
+                self._given, self._decompressor = one.unused_data, None
             if piece:
                 return piece
+
+    def _skip_padding(self) -> None:
+        """Drop zeros between two streams, and have as many bytes as tell the compression, unless the data end."""
+        self._given = self._given.lstrip(b"\0")
+        while len(self._given) < MAGIC and (more := next(self._parts, b"")):
+            self._given = (self._given + more).lstrip(b"\0")
