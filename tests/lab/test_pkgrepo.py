@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 import signed
 from driver import Driver, Failed
 from lab import Host
+from repairs import repair_times, settled
 
 pytestmark = pytest.mark.lab
 
@@ -179,34 +179,29 @@ def test_it_is_served_by_http_with_key_and_keyserver(host: Host, driver: Driver,
 
 
 def test_a_running_agent_repairs_in_order(host: Host, keys: tuple[signed.Signer, ...]):
-    """Packages wait for the repository without a requisite; damage is repaired by its event."""
+    """Packages wait for the repository without a requisite; its damage is repaired; it is undone, and kept away."""
     host.write("/etc/holdfast/states/lab.asc", keys[0].key)
     host.write(
         "/etc/holdfast/states/site.sls",
         f"lab:\n  pkgrepo.managed:\n    - name: {LINE}\n    - key_url: salt://lab.asc\n    - file: {FILE}\n"
+        "    - reverse: true\n"
         "faraway:\n  pkg.installed: []\n",
     )
     host.run("holdfast", "install")
     host.wait_journal(lambda entry: entry.get("RESOURCE") == "pkg.installed[faraway]", unit="holdfast")
-    quiet(host)
-    right = host.read(FILE), host.read(KEY)
+    settled(host)
+    right = f"text({FILE!r}) + text({KEY!r}) == {host.read(FILE) + host.read(KEY)!r}"
     assert host.run("dpkg-query", "-W", "faraway").stdout
 
-    times = []
     edit = f"echo '{LINE} extra' >{FILE}.new; mv {FILE}.new {FILE}"  # at once: it must not go on during the repair
     for damage in (f"rm {FILE}", f"echo x >{KEY}", edit, f"rm -r {KEY} {FILE}"):
-        host.sh(damage)
-        mark = time.monotonic()
-        lab.wait_for(
-            "the repair",
-            lambda: host.sh(f"cat {FILE} {KEY} 2>/dev/null || true") == "".join(right),
-        )
-        times.append(time.monotonic() - mark)
-        quiet(host)
-    print(f"damage to repair: {sorted(times)}")  # noqa: T201 - shown if the test fails, or with -s
+        repair_times(host, damage, right, times=1)
+        settled(host)
+
+    host.write("/etc/holdfast/states/site.sls", "faraway:\n  pkg.installed: []\n")
+    lab.wait_for("it is undone", lambda: not {"lab.list", "srv-signed.asc"} & {*files(host).split()})
+    host.write("/etc/holdfast/states/site.sls", f"lab:\n  pkgrepo.absent:\n    - name: {LINE}\n")
+    lab.wait_for("the new states", lambda: "pkgrepo.absent" in host.run("holdfast", "status", "--all").stdout)
+    settled(host)
+    repair_times(host, f"echo '{LINE}' >{FILE}", f"not os.path.exists({FILE!r})", times=2)
     assert [entry for entry in host.journal("holdfast") if entry.get("RESULT") == "failed"] == []
-
-
-def quiet(host: Host) -> None:
-    """Wait until everything is as declared."""
-    lab.wait_for("the agent has converged", lambda: "converged" in host.run("holdfast", "status", check=False).stdout)
