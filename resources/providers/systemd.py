@@ -56,7 +56,9 @@ class Systemd(ServiceProvider):
         if wait and before.extra["job"]:
             before = await self._after_others(name)
         await self._demand(verb, name, before)
-        if before.extra["stale"]:
+        # What could not be loaded is not loaded again by a job: a unit whose file was away during a reload of systemd
+        # and is back is an error to systemd until the next one.
+        if before.extra["stale"] or (before.extra["load_error"] and not before.masked):
             await self._units.manager("Reload", timeout=RELOAD_TIMEOUT)
         # Reset systemd's counter of failures, so that its start limit does not refuse the job. The engine has its own.
         if before.state == "failed" and verb in ("start", "restart"):

@@ -270,6 +270,16 @@ def test_a_changed_unit_file_is_read_before_a_start(host: Host, driver: Driver):
     assert "1002" in host.sh("cat /proc/$(systemctl show -P MainPID toy)/cmdline")
 
 
+def test_a_unit_whose_file_was_away_is_restarted(host: Host, driver: Driver):
+    """While it runs: if systemd was reloaded meanwhile, it refuses the unit (EBUSY) until it is reloaded once more."""
+    file = "/usr/lib/systemd/system/toy.service"
+    add_unit(host, "toy")
+    driver.apply("service.running", "toy")
+    host.sh(f"mv {file} /root/away; systemctl daemon-reload; mv /root/away {file}")
+    assert driver.refresh("service.running", "toy").changes == {"toy": True}
+    assert state(host, "toy")[0] == "active"
+
+
 def test_enabled_disabled_masked_and_unmasked(host: Host, driver: Driver):
     """The kinds for the next boot change only that, once; a unit that cannot be enabled is left alone."""
     add_unit(host, "toy")
