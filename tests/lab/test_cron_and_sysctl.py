@@ -48,6 +48,14 @@ def test_a_refusal_of_cron_is_the_error(host: Host, driver: Driver):
     assert crontab(host) == before
 
 
+def test_a_crontab_that_cron_refuses_is_not_installed(host: Host, driver: Driver):
+    """The message is that of cron, and the present crontab of the user stays."""
+    host.sh("useradd app; echo '5 5 * * * id' | crontab -u app -; echo '61 * * * * id' >/root/wrong")
+    with pytest.raises(Failed, match=r"cannot change the crontab of app: .*bad minute"):
+        driver.apply("cron.file", "/root/wrong", user="app")
+    assert crontab(host, "app") == "5 5 * * * id\n"
+
+
 def test_a_watch_reports_edits_and_removals(host: Host, driver: Driver):
     """The watch also works before a crontab exists."""
     watch = driver.watch("cron.present", "/bin/true")

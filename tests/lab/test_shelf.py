@@ -154,6 +154,11 @@ def test_an_agent_repairs_damage_at_its_event(repaired: Mapping[str, Sequence[fl
     assert statistics.median(statistics.median(taken) for kind, taken in seconds.items() if kind not in slow) < OVERALL
 
 
+def test_no_secret_is_told(kept: Host, repaired: Mapping[str, Sequence[float | None]]):
+    """Neither the answer to a question of debconf, nor its damage, is in the log, the status or the history."""
+    assert "hunter2" not in kept.sh("journalctl --no-pager --all; holdfast status --all; holdfast history")
+
+
 def test_states_that_remove_something(kept: Host):
     """The agent removes it when its state is exchanged in the file."""
     agent(kept, shelf.sls(row.removed for row in removable))

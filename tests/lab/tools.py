@@ -1,11 +1,13 @@
-"""A layer with the tools of Debian that kinds manage, so that no test has to install them."""
+"""Hosts with the tools of Debian that kinds manage, in a layer, so that no test has to install them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import image
-from lab import Run
+from lab import Host, Run
 
 PACKAGES = "acl locales logrotate openssh-server postfix"
 QUIET = "systemctl disable --quiet --now postfix ssh logrotate.timer; rm -rf /var/log/journal/* /var/lib/apt/lists/*"
@@ -26,3 +28,14 @@ def install(run: Run, path: Path) -> None:
     )
     host.save(path, "/")
     host.down()
+
+
+@contextmanager
+def equipped(run: Run, layers: tuple[Path, ...], prepare: str) -> Iterator[Host]:
+    """Yield a host with the tools, on which a script has run."""
+    host = run.host("equipped", layers=(layer(run), *layers))
+    try:
+        host.sh(prepare)
+        yield host
+    finally:
+        host.down()
