@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
+from holdfast.resources.context import Completed, Context
 from holdfast.resources.errors import Permanent
 from holdfast.resources.watch_items import MISSED, WatchItem
 
@@ -30,6 +31,8 @@ NAME_OF_CHAIN = {**dict.fromkeys(CHAINS, 3), **dict.fromkeys(RULES, 2)}
 HEADER, ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
 FAMILIES = {1: "inet", 2: "ip", 3: "arp", 5: "netdev", 7: "bridge", 10: "ip6"}
 CHUNK, ROOM = 1 << 16, 1 << 22
+LIMIT = 64
+"""MiB of output of a tool that are read."""
 VARIANT = 10.0
 """Seconds for which iptables is taken for the variant that it was: with iptables-legacy nothing can be kept."""
 
@@ -199,6 +202,31 @@ _MEMORIES: WeakKeyDictionary[asyncio.AbstractEventLoop, Memory] = WeakKeyDiction
 def memory() -> Memory | None:
     """Return what the tools have told; None while nothing is watched, because no event would tell that it is old."""
     return None if generation() is None else _MEMORIES.setdefault(asyncio.get_running_loop(), Memory())
+
+
+async def memory_of(ctx: Context, program: str) -> Memory | None:
+    """Return what iptables has told; None in a one-shot run, and where no event tells that it has changed."""
+    known = memory()
+
+    async def version() -> str:
+        return (await ctx.run(program, "-V")).stdout
+
+    return known if known is not None and await known.uses_nf_tables(version) else None
+
+
+async def kept(ctx: Context, failure: Callable[[Completed], Permanent], program: str, *argv: str) -> str:
+    """Return what iptables or its like prints, or has printed since the last change. Raises `failure` of its run."""
+
+    async def run() -> str:
+        done = await ctx.run(program, *argv, check=False, limit=LIMIT << 20)
+        if done.truncated:
+            raise Permanent(f"cannot use {program}: it prints more than {LIMIT} MiB")
+        if done.retcode != 0:
+            raise failure(done)
+        return done.stdout
+
+    known = await memory_of(ctx, program.removesuffix("-save"))
+    return await run() if known is None else await known.output((program, *argv), run)
 
 
 async def changes(wanted: Filter) -> AsyncIterator[WatchItem]:

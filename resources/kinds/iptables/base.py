@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator
@@ -16,8 +16,7 @@ from holdfast.resources.dependencies import Dependency
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.fields import Text, shaped
 from holdfast.resources.kinds import _packet_filter
-from holdfast.resources.kinds._commands import reason
-from holdfast.resources.kinds._netfilter import Filter, Memory, memory
+from holdfast.resources.kinds._netfilter import Filter, kept
 
 PERIOD = 30.0
 """Seconds between two comparisons of the rules where `iptables` is iptables-legacy: no event reports its changes."""
@@ -91,26 +90,9 @@ class Tables(_packet_filter.PacketFilter):
     async def listing(self, ctx: Context) -> list[str] | None:
         """Return the rules of the chain as iptables prints them; None if there is no such chain."""
         # Of one chain that is missing, iptables says that it is incompatible.
-        text = await self.kept(ctx, ("-S", self.table), lambda: self._printed(ctx, "-S"))
+        text = await kept(ctx, self.failure, self.program, "-w", "-t", self.table, "-S")
         found = [line for line in text.splitlines() if line.split()[1:2] == [self.in_chain]]
         return found or None
-
-    async def _printed(self, ctx: Context, *argv: str) -> str:
-        return (await self.run(ctx, *argv)).stdout
-
-    async def kept(self, ctx: Context, key: tuple[str, ...], run: Callable[[], Awaitable[str]]) -> str:
-        """Return what a command prints, or has printed since the last change of nf_tables."""
-        known = await self.memory(ctx)
-        return await run() if known is None else await known.output((self.program, *key), run)
-
-    async def memory(self, ctx: Context) -> Memory | None:
-        """Return what iptables has printed; None in a one-shot run, and where no event tells that it has changed."""
-        known = memory()
-
-        async def version() -> str:
-            return (await ctx.run(self.program, "-V")).stdout
-
-        return known if known is not None and await known.uses_nf_tables(version) else None
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the chain by events of nf_tables; compare it from time to time where iptables does not use that."""
@@ -167,13 +149,7 @@ class Saving(Tables, _packet_filter.Saving):
 
     async def dump(self, ctx: Context) -> str:
         """Return all present rules, as they are saved. Raises `Permanent`."""
-        return await self.kept(ctx, ("save",), lambda: self._dump(ctx))
-
-    async def _dump(self, ctx: Context) -> str:
-        done = await ctx.run(f"{self.program}-save", check=False)
-        if done.retcode != 0:
-            raise Permanent(f"cannot save the rules: {reason(done)}")
-        return done.stdout
+        return await kept(ctx, self.failure, f"{self.program}-save")
 
     def touches(self) -> tuple[Uid, ...]:
         """Return the file of the saved rules, if the state names it."""

@@ -9,7 +9,7 @@ from holdfast.resources.context import Context
 from holdfast.resources.dependencies import Dependency
 from holdfast.resources.fields import field
 from holdfast.resources.kinds import _packet_filter
-from holdfast.resources.kinds._netfilter import generation
+from holdfast.resources.kinds._netfilter import generation, memory_of
 from holdfast.resources.kinds.iptables.base import Chain, Saving
 from holdfast.resources.kinds.iptables.options import demand_options, words
 
@@ -55,7 +55,7 @@ class Rule(Saving, _packet_filter.Rule):
 
     async def is_present(self, ctx: Context) -> bool:
         """Return whether iptables finds the rule in the chain, or nothing that it has found there is gone."""
-        known = await self.memory(ctx)
+        known = await memory_of(ctx, self.program)
         if known is None:
             return await self._check(ctx)
         began, lines = generation(), await self._lines(ctx)
@@ -87,7 +87,7 @@ class Rule(Saving, _packet_filter.Rule):
 
     async def change(self, ctx: Context, *argv: str) -> None:
         """Add the rule, and remember the line that is new then."""
-        known = await self.memory(ctx)
+        known = await memory_of(ctx, self.program)
         before = await self._lines(ctx) if known else frozenset()
         await self.run(ctx, *argv, *self.rule)
         if known and len(added := await self._lines(ctx) - before) == 1:

@@ -14,7 +14,7 @@ from holdfast.resources.dependencies import Dependency
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, shaped
 from holdfast.resources.kinds import _packet_filter
-from holdfast.resources.kinds._netfilter import Filter, memory
+from holdfast.resources.kinds._netfilter import LIMIT, Filter, memory
 from holdfast.resources.kinds.nftables.ruleset import chain_of, table_of
 
 FAMILIES = {"ipv4": "ip", "ip4": "ip", "ip": "ip", "ipv6": "ip6", "ip6": "ip6"} | {
@@ -24,8 +24,6 @@ FAMILIES = {"ipv4": "ip", "ip4": "ip", "ip": "ip", "ipv6": "ip6", "ip6": "ip6"} 
 FILE = "/etc/nftables/salt-all-in-one.nft"
 """Where Salt saves the rules."""
 MISSING = "No such file or directory"
-LIMIT = 64
-"""MiB of output of nft that are read."""
 T = TypeVar("T")
 Name = Annotated[Text, shaped(r"[A-Za-z_][\w.-]*", "a name of nftables: letters, digits and _.-", 128)]
 

@@ -13,8 +13,8 @@ from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import field
 from holdfast.resources.kinds import _packet_filter
-from holdfast.resources.kinds._netfilter import memory
-from holdfast.resources.kinds.nftables.base import FAMILIES, LIMIT, Name, Saving
+from holdfast.resources.kinds._netfilter import LIMIT, memory
+from holdfast.resources.kinds.nftables.base import FAMILIES, Name, Saving
 from holdfast.resources.kinds.nftables.ruleset import added, demand_options, rehearsal, rules_of, text_of
 
 

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
+import stat
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar
 
+from holdfast.resources import paths
 from holdfast.resources.context import Completed, Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.dependencies import Dependency
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds._commands import reason
-from holdfast.resources.kinds.file.base import present_text
+from holdfast.resources.kinds.file.base import os_errors, present_text
+from holdfast.resources.package_locks import holder
 from holdfast.resources.traits import Edgeable
 
 DIRECTORY, DEFAULTS, SWITCH = "/etc/ufw", "/etc/default/ufw", "/etc/ufw/ufw.conf"
 RULES = ("/etc/ufw/user.rules", "/etc/ufw/user6.rules", "/lib/ufw/user.rules", "/lib/ufw/user6.rules")
 """Where ufw keeps its rules; before version 0.36 below /lib."""
+LOCK = Path("/run/ufw.lock")
+PATIENCE = 10.0
+"""Seconds to wait for an ufw that an operator has started."""
+INTERVAL = 0.01
+"""Seconds between two looks at its lock. The kernel does not notify when a lock is released."""
+
+
+async def released() -> None:
+    """Wait until no ufw is running, because its files and the kernel differ until it has ended.
+
+    One that waits for an answer of its operator is not waited for longer than `PATIENCE`.
+    """
+    until = asyncio.get_running_loop().time() + PATIENCE
+    while holder(LOCK) and asyncio.get_running_loop().time() < until:  # noqa: ASYNC110 - there is no event
+        await asyncio.sleep(INTERVAL)
 
 
 class Ufw(Edgeable, Resource):
@@ -42,6 +62,17 @@ class Ufw(Edgeable, Resource):
         found = [line.partition("=") for line in text.splitlines()]
         values = [value.strip().strip('"') for key, equals, value in found if equals and key.strip() == name]
         return values[-1] if values else ""
+
+    async def overwrite(self, ctx: Context, path: str, text: str) -> None:
+        """Write one of ufw's files, which keeps its owner and mode. Raises `Permanent`."""
+        with os_errors("write", path):
+            place = paths.at(path, follow=True)
+            seen = place.look()
+            if seen is None:
+                raise Permanent(f"cannot write {path}: it was removed meanwhile")
+            place.demand_own(seen, "edit")
+            mode = stat.S_IMODE(seen.st_mode) & 0o777
+            await ctx.write_file(place, text.encode(), mode=mode, uid=seen.st_uid, gid=seen.st_gid)
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the files of ufw."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import posixpath
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -22,9 +23,12 @@ from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Temporary
 from holdfast.resources.fields import Text, field, shaped
 from holdfast.resources.file_locks import file_lock
-from holdfast.resources.kinds.ufw.base import DIRECTORY, RULES, Ufw
+from holdfast.resources.kinds.ufw.base import DIRECTORY, RULES, Ufw, released
+from holdfast.resources.kinds.ufw.kernel import PROGRAMS, RUNNING, present, restore
 from holdfast.resources.traits import Backed
 
+TUPLE = "### tuple ###"
+"""Begins the line that describes a rule; those for the kernel follow."""
 NO_POSITION = "Invalid position"
 ADDRESS = r"[0-9A-Fa-f:.]+(/[0-9.]+)?"
 HOST = r"(?!-)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?"
@@ -51,13 +55,40 @@ Address = Annotated[Text, shaped(f"{ADDRESS}|{HOST}", "an address, a network, or
 
 
 class Lines:
-    """The lines that this agent has added to ufw's files, for each rule.
+    """The lines that this agent has added to ufw's files, for each rule, and the files when they had all of them.
 
     Each rule is a reason to check all others, and ufw takes 0.2 s to say whether a rule is there.
     """
 
     def __init__(self) -> None:
         self.of: dict[str, frozenset[str]] = {}
+        self.files: Mapping[str, str] = {}
+
+    def seen(self, files: Mapping[str, str]) -> None:
+        """Remember the files, if they have all lines."""
+        if not self.lost(files):
+            self.files = files
+
+    def lost(self, files: Mapping[str, str]) -> frozenset[str]:
+        """Return the lines that the files do not have."""
+        return frozenset().union(*self.of.values()) - lines_of(files)
+
+    def restored(self, files: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the files that get lost lines back; empty if anything else has changed: then it is for ufw."""
+        lost = self.lost(files)
+        if not lost or {path: without(text, lost) for path, text in self.files.items()} != files:
+            return {}
+        return {path: text for path, text in self.files.items() if text != files[path]}
+
+
+def lines_of(files: Mapping[str, str]) -> frozenset[str]:
+    """Return the lines of ufw's files that describe rules."""
+    return frozenset(line for text in files.values() for line in text.splitlines() if line.startswith(TUPLE))
+
+
+def without(text: str, lines: frozenset[str]) -> str:
+    """Return a file without the rules that these lines describe: each is a paragraph."""
+    return "\n\n".join(part for part in text.split("\n\n") if part.partition("\n")[0] not in lines)
 
 
 class Rule(Backed, Ufw):
@@ -115,33 +146,52 @@ class Rule(Backed, Ufw):
 
     async def probe(self, ctx: Context) -> State:
         """Return whether ufw has the lines that were added for the rule, or would skip the rule."""
-        known = ctx.background.of.get(self._key) if isinstance(ctx.background, Lines) else None
-        if known and known <= await self._lines(ctx):
-            return {"present": True}
+        await released()
+        background = ctx.background
+        known = background.of.get(self._key) if isinstance(background, Lines) else None
+        if known and isinstance(background, Lines):
+            files = await self._files(ctx)
+            background.seen(files)
+            return {"present": known <= lines_of(files)}
         done = await self._try(ctx, "--dry-run")
         lines = [line for line in done.stdout.splitlines() if line.strip()]
         return {"present": bool(lines) and all(line.startswith("Skipping ") for line in lines)}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Add the rule, or give it this action and comment."""
+        """Put the lines of the rule back, or let ufw add the rule with this action and comment."""
         async with file_lock(DIRECTORY):
-            before = await self._lines(ctx)
+            known, before = ctx.background, await self._files(ctx)
+            if isinstance(known, Lines) and (files := known.restored(before)):
+                await self._put_back(ctx, files)
+                return
             done = await self._try(ctx)
-            added = await self._lines(ctx) - before
-        if isinstance(ctx.background, Lines) and "Skipping" not in done.stdout:  # all lines of the rule are new
-            ctx.background.of[self._key] = added
+            files = await self._files(ctx)
+            if isinstance(known, Lines):
+                known.of.pop(self._key, None)
+                if "Skipping" not in done.stdout:  # all lines of the rule are new
+                    known.of[self._key] = lines_of(files) - lines_of(before)
+                known.seen(files)
+
+    async def _put_back(self, ctx: Context, files: Mapping[str, str]) -> None:
+        """Load files of ufw into the kernel, as ufw does after a change, and write them."""
+        now = dict(zip(PROGRAMS, await present(ctx), strict=True))
+        for path, text in files.items():
+            program = PROGRAMS["6" in posixpath.basename(path)]
+            if RUNNING in now[PROGRAMS[0]]:
+                await restore(ctx, program, text)
+            await self.overwrite(ctx, path, text)
 
     @property
     def _key(self) -> str:
         return " ".join([*self.method, *self.match, self.comment or ""])
 
-    async def _lines(self, ctx: Context) -> frozenset[str]:
-        """Return the lines of ufw's files that describe rules."""
-        found: set[str] = set()
+    async def _files(self, ctx: Context) -> Mapping[str, str]:
+        """Return ufw's files of rules, by their paths."""
+        found = {}
         for path in RULES:
             with suppress(OSError):
-                found |= {line for line in (await ctx.read_text(path)).splitlines() if line.startswith("### tuple ###")}
-        return frozenset(found)
+                found[path] = await ctx.read_text(path)
+        return found
 
     @classmethod
     async def background(cls, services: Services) -> AsyncIterator[Any]:  # noqa: ARG003 - it needs none

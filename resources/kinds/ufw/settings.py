@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+from abc import abstractmethod
+from collections.abc import AsyncIterator
 from typing import Any, ClassVar, Literal
 
-from holdfast.resources.context import Context, Watch
+from holdfast.resources.context import Context, Services, Watch
 from holdfast.resources.contract import Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.effects import Effect, EffectVerb
+from holdfast.resources.errors import Permanent
 from holdfast.resources.file_locks import file_lock
 from holdfast.resources.kinds._netfilter import Filter, changes
-from holdfast.resources.kinds.ufw.base import DEFAULTS, DIRECTORY, SWITCH, Ufw
-from holdfast.resources.traits import Declaration, Reversible
+from holdfast.resources.kinds.ufw.base import DEFAULTS, DIRECTORY, SWITCH, Ufw, released
+from holdfast.resources.kinds.ufw.kernel import RUNNING, Loaded, present
+from holdfast.resources.traits import Backed, Declaration, Reversible
 from holdfast.resources.watches import either
 
 POLICIES = {"ACCEPT": "allow", "DROP": "deny", "REJECT": "reject"}
@@ -28,14 +34,23 @@ class Switch(Ufw, Reversible):
         return {"active": self.on, "boot": self.on}
 
     async def probe(self, ctx: Context) -> State:
-        """Return whether ufw is on."""
+        """Return whether ufw is on: whether its rules are in the kernel."""
+        await released()
         boot = (await self.setting(ctx, SWITCH, "ENABLED")).lower() == "yes"
-        return {"active": "Status: active" in (await self.ufw(ctx, "status")).stdout, "boot": boot}
+        now = await present(ctx)
+        active = RUNNING in now[0]
+        if active and boot and isinstance(ctx.background, Loaded):
+            active = await ctx.background.agrees(ctx, now)
+        return {"active": active, "boot": boot}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Turn ufw on or off."""
         async with file_lock(DIRECTORY):
-            await self.ufw(ctx, *(("--force", "enable") if self.on else ("disable",)))
+            await self.turn(ctx, again="boot" in delta.fields)
+
+    @abstractmethod
+    async def turn(self, ctx: Context, *, again: bool) -> None:
+        """Turn ufw on or off; `again` says that this was changed in its settings, too."""
 
     async def inverse(self, ctx: Context) -> Declaration | None:
         """Return whether ufw is on now."""
@@ -66,17 +81,53 @@ class Switch(Ufw, Reversible):
         return f"ufw is {'on' if self.on else 'off'} already"
 
 
-class Enabled(Switch, kind="ufw.enabled"):
+class Enabled(Backed, Switch, kind="ufw.enabled"):
     """ufw is on, now and after the next boot.
 
     firewall:
       ufw.enabled
 
-    Events of the kernel report that its chains were removed, and events of its files that it was turned off. Declare
-    the rule that allows ssh before this state.
+    Events of the kernel report that its rules were removed, and events of its files that it was turned off. The agent
+    puts back all rules that ufw had loaded, without ufw, which would take ten times as long. Declare the rule that
+    allows ssh before this state.
     """
 
     on: ClassVar[bool] = True
+
+    async def turn(self, ctx: Context, *, again: bool) -> None:
+        """Put back the rules that were loaded; let ufw load them where they are not known."""
+        if not await self._put_back(ctx, again=again):
+            await self.ufw(ctx, "--force", "enable")
+
+    async def _put_back(self, ctx: Context, *, again: bool) -> bool:
+        """Put back the rules that were loaded, and return whether that could be done."""
+        known = ctx.background
+        if not (isinstance(known, Loaded) and await known.is_current(ctx, again=again)):
+            return False
+        try:
+            async with asyncio.TaskGroup() as together:
+                together.create_task(known.put_back(ctx), name="the rules of ufw")
+                together.create_task(self._switch_on(ctx), name="the switch of ufw")
+        except* (Permanent, OSError) as errors:
+            ctx.log.warning("the rules of ufw could not be put back, so ufw loads them", why=str(errors.exceptions[0]))
+        else:
+            return True
+        return False
+
+    async def _switch_on(self, ctx: Context) -> None:
+        """Write that ufw is on after the next boot. Raises `Permanent` if its settings have no line for that."""
+        text = await ctx.read_text(SWITCH)
+        on = re.sub(r"(?m)^ENABLED=.*$", "ENABLED=yes", text)
+        if on != text:
+            await self.overwrite(ctx, SWITCH, on)
+        if "ENABLED=yes" not in on.splitlines():
+            raise Permanent(f"cannot turn ufw on: {SWITCH} does not say whether it is on")
+
+    @classmethod
+    async def background(cls, services: Services) -> AsyncIterator[Any]:  # noqa: ARG003 - it needs none
+        """Keep what ufw has loaded."""
+        yield Loaded()
+        await asyncio.Event().wait()
 
 
 class Disabled(Switch, kind="ufw.disabled"):
@@ -87,6 +138,10 @@ class Disabled(Switch, kind="ufw.disabled"):
     """
 
     on: ClassVar[bool] = False
+
+    async def turn(self, ctx: Context, *, again: bool) -> None:
+        """Let ufw remove its rules."""
+        await self.ufw(ctx, "disable")
 
 
 class Default(Ufw, Reversible):
