@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import ClassVar
 
@@ -12,7 +13,7 @@ from holdfast.resources.fields import field
 from holdfast.resources.kinds.git.base import Clone, Rev
 from holdfast.resources.kinds.git.making import New, fetch
 from holdfast.resources.kinds.git.program import Git
-from holdfast.resources.kinds.git.seen import HASH, HEADS, PEELED, TAGS, Remote, Seen, short
+from holdfast.resources.kinds.git.seen import HASH, HEADS, PEELED, TAGS, Remote, Seen, commit_in, short
 from holdfast.resources.kinds.git.steps import Steps, demand_safe, diff_of, keep, listed, overwritten
 
 
@@ -117,7 +118,7 @@ class Detached(Clone, kind="git.detached"):
             return
         if seen.bare:
             raise Permanent(f"cannot use {self.target}: it is a bare repository")
-        commit = await git.commit_of(self.rev) if HASH.fullmatch(self.rev) else None
+        commit = await commit_in(git, seen, self.rev) if HASH.fullmatch(self.rev) else None
         if commit is None:
             await self.set_url(steps, git, seen, self.remote)
             commit = await self._wanted(ctx, steps, git, seen)
@@ -151,13 +152,15 @@ class Detached(Clone, kind="git.detached"):
                 raise Permanent(f"cannot find {self.rev} in {self.target}, and fetch_remote is false")
             return commit
         wanted = self._commit(await self.remote_of(ctx, git)) or self.rev
-        if await git.commit_of(wanted) is None:
+        commit = await commit_in(git, seen, wanted)
+        if commit is None:
             await steps.take(
                 f"fetch from {self.remote}", partial(fetch, git, "--force", "--no-tags", refspecs=self._refspecs())
             )
-            if steps.apply and await git.commit_of(wanted) is None:
+            commit = await git.commit_of(wanted) if steps.apply else wanted
+            if commit is None:
                 raise Permanent(f"cannot find {self.rev} in {self.name}: the fetch has not brought it")
-        return await git.commit_of(wanted) or wanted
+        return commit
 
     async def _check_out(self, steps: Steps, git: Git, seen: Seen, commit: str) -> None:
         """Check out the commit. git refuses that where it would lose changes of files, unless these are discarded."""
@@ -168,12 +171,14 @@ class Detached(Clone, kind="git.detached"):
         changes: dict[str, object] = {"HEAD": {"old": seen.head, "new": commit}} if moves else {}
         if seen.branch is not None:
             changes["branch"] = {"old": seen.branch, "new": None}
-        present = await git.commit_of(commit) is not None
-        await demand_safe(git, seen.changed, commit if present else None)
+        present = await commit_in(git, seen, commit) is not None
+        safe = partial(demand_safe, git, seen.changed, commit if present and moves else None)
         if lost and present:
             lost = await overwritten(git, seen, commit)
-            steps.ctx.report.diff = await diff_of(git, lost, commit, safe=True)
+            steps.ctx.report.diff, _ = await asyncio.gather(diff_of(git, lost, commit, safe=True), safe())
             changes |= {"discarded": [f"{letters.replace('.', '')} {path}" for path, letters in lost.items()]}
+        else:
+            await safe()
         force = ("--force",) if lost else ()
         await steps.take(
             f"checkout of {short(commit)}" + (f", which discards changes of {listed(lost)}" if lost else ""),

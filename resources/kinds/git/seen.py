@@ -105,6 +105,11 @@ async def look(git: Git, remote: str, *, submodules: bool) -> Seen | None:
     return Seen(names, found, bare=False, **parsed, submodules=outdated)
 
 
+async def commit_in(git: Git, seen: Seen, revision: str) -> str | None:
+    """Return the commit that a revision means; None if the repository does not have it."""
+    return seen.head if revision == seen.head else await git.commit_of(revision)
+
+
 async def _status(git: Git, *, submodules: bool) -> tuple[list[str], Completed]:
     """Return the submodules, and the status of the work tree, with that of submodules if they matter."""
     ignore = "none" if submodules else "all"
