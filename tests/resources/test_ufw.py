@@ -12,7 +12,7 @@ from deadline import DEADLINE
 from holdfast.resources import registry
 from holdfast.resources.kinds.ufw import base, kernel
 from holdfast.resources.kinds.ufw import rules as ufw_rules
-from holdfast.resources.kinds.ufw.kernel import Chain, Loaded, has, lacks, parse, rehearsed, restoring
+from holdfast.resources.kinds.ufw.kernel import Chain, Loaded, common, has, lacks, parse, rehearsed, restoring
 from holdfast.resources.testing import FakeContext
 
 DUMP = """\
@@ -106,9 +106,9 @@ async def test_files_of_which_ufw_does_more_than_load_rules_are_left_to_it(tmp_p
 
 
 async def test_files_that_were_edited_and_not_loaded_are_not_loaded_by_the_agent(tmp_path, monkeypatch):
-    """What was loaded counts; after ufw was off, the files do."""
+    """Rules count once they were in the kernel, until the files say something else; after ufw was off, the files do."""
     texts = {"now": "first"}
-    made = {"first": (FULL, FULL), "second": (changed(new=Chain("-", [])), FULL)}
+    made = {"first": (FULL, FULL), "second": (changed(new=Chain("-", [])), FULL), "third": (FULL, FULL)}
 
     async def files(_: object) -> str:
         return texts["now"]
@@ -119,17 +119,29 @@ async def test_files_that_were_edited_and_not_loaded_are_not_loaded_by_the_agent
     monkeypatch.setattr(kernel, "inputs", files)
     monkeypatch.setattr(kernel, "rehearsed", chains)
     loaded, ctx = Loaded(), FakeContext(tmp_path)
-    damaged = (changed(ufw_user_input=None), FULL)
-    assert await loaded.agrees(ctx, damaged)
+    partly, damaged = (changed(ufw_user_input=None), FULL), (changed(INPUT=Chain("DROP", [])), FULL)
     assert not await loaded.is_current(ctx, again=False)
+    assert await loaded.agrees(ctx, partly)
+    assert await loaded.agrees(ctx, (FULL, FULL))
+    assert not await loaded.agrees(ctx, partly)
+    texts["now"] = "second"
+    assert not await loaded.is_current(ctx, again=True)
     assert await loaded.agrees(ctx, (FULL, FULL))
     assert not await loaded.agrees(ctx, damaged)
-    texts["now"] = "second"
-    assert await loaded.agrees(ctx, (FULL, FULL))
-    assert await loaded.is_current(ctx, again=False)
-    assert not await loaded.is_current(ctx, again=True)
     assert await loaded.agrees(ctx, made["second"])
     assert not await loaded.agrees(ctx, (FULL, FULL))
+    texts["now"] = "third"
+    assert await loaded.agrees(ctx, (FULL, FULL))
+    assert not await loaded.agrees(ctx, partly)
+    assert await loaded.is_current(ctx, again=True)
+
+
+@given(RULES, RULES)
+def test_what_two_chains_have_in_common_is_in_both(first: list[str], second: list[str]):
+    """In one order, so that a chain which was only seen in part is no damage."""
+    shared = Chain("-", common(first, second))
+    assert has(Chain("-", first), shared)
+    assert has(Chain("-", second), shared)
 
 
 async def test_an_ufw_that_runs_is_waited_for(monkeypatch):

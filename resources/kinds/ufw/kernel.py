@@ -150,39 +150,66 @@ def _other_tables(dump: str) -> bool:
     return any("\n-A " in part for part in re.split(r"(?m)^\*", dump)[1:] if not part.startswith("filter\n"))
 
 
+def common(first: Sequence[str], second: Sequence[str]) -> Sequence[str]:
+    """Return rules that both chains have in the same order."""
+    found, rest = [], list(first)
+    for rule in second:
+        if rule in rest:
+            found.append(rule)
+            rest = rest[rest.index(rule) + 1 :]
+    return found
+
+
 class Loaded:
-    """What ufw has loaded, as far as the agent has seen it."""
+    """What ufw has loaded, as far as the agent has seen it.
+
+    The kernel need not have all that the files say: they may have been edited and not loaded, and ufw itself leaves out
+    some rules until it is started again. So a rule counts once it was seen in the kernel. From then on its loss is
+    damage, until the files say something else about its chain.
+    """
 
     def __init__(self) -> None:
-        self._rehearsed: tuple[str, tuple[Chains, Chains] | None] = ("", None)
-        self._good: tuple[str, tuple[Chains, Chains]] | None = None
+        self._files = ""
+        self._made: tuple[Chains, Chains] | None = None
+        self._seen: tuple[Chains, Chains] = ({}, {})
 
     async def agrees(self, ctx: Context, now: tuple[Chains, Chains]) -> bool:
-        """Return whether the kernel has all that it had when it agreed with the files of ufw.
-
-        Files that were edited, but not loaded yet, are no reason to load them.
-        """
-        given = await inputs(ctx)
-        if given != self._rehearsed[0]:
-            self._rehearsed = given, await rehearsed(ctx, given)
-        made = self._rehearsed[1]
-        if made is not None and not any(map(lacks, now, made)):
-            self._good = given, made
-        return self._good is None or not any(map(lacks, now, self._good[1]))
+        """Return whether the kernel has all that it had of what the files of ufw say."""
+        files = await inputs(ctx)
+        before = self._made or ({}, {})
+        if files != self._files:
+            self._files, self._made = files, await rehearsed(ctx, files)
+        made = self._made or ({}, {})
+        first, second = map(told, now, made, before, self._seen)
+        self._seen = first, second
+        return not any(map(lacks, now, self._seen))
 
     async def is_current(self, ctx: Context, *, again: bool) -> bool:
         """Return whether it is known what to put back; `again`: ufw was off, so files edited meanwhile count."""
-        return self._good is not None and (not again or self._good[0] == await inputs(ctx))
+        return self._made is not None and (not again or self._files == await inputs(ctx))
 
-    async def put_back(self, ctx: Context) -> None:
-        """Put back what is missing. Raises `Permanent`."""
-        if self._good is None:
-            return
+    async def put_back(self, ctx: Context, *, again: bool) -> None:
+        """Put back what is missing of what was seen; with `again` all that the files say. Raises `Permanent`."""
+        wanted = self._made if again and self._made is not None else self._seen
         now = await present(ctx)
         await asyncio.gather(
             *(
-                restore(ctx, program, restoring(seen, made))
-                for program, seen, made in zip(PROGRAMS, now, self._good[1], strict=True)
-                if lacks(seen, made)
+                restore(ctx, program, restoring(chains, given))
+                for program, chains, given in zip(PROGRAMS, now, wanted, strict=True)
+                if lacks(chains, given)
             )
         )
+
+
+def told(now: Chains, made: Chains, made_before: Chains, seen_before: Chains) -> Chains:
+    """Return what of `made` was seen in the kernel: now, or before if nothing says something else since then."""
+    found: dict[str, Chain] = {}
+    for name, chain in made.items():
+        here = now.get(name)
+        if here is not None and has(here, chain):
+            found[name] = chain
+        elif name in seen_before and made_before.get(name) == chain:
+            found[name] = seen_before[name]
+        elif here is not None:
+            found[name] = Chain(here.policy, common(chain.rules, here.rules))
+    return found

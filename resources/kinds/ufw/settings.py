@@ -106,7 +106,7 @@ class Enabled(Backed, Switch, kind="ufw.enabled"):
             return False
         try:
             async with asyncio.TaskGroup() as together:
-                together.create_task(known.put_back(ctx), name="the rules of ufw")
+                together.create_task(known.put_back(ctx, again=again), name="the rules of ufw")
                 together.create_task(self._switch_on(ctx), name="the switch of ufw")
         except* (Permanent, OSError) as errors:
             ctx.log.warning("the rules of ufw could not be put back, so ufw loads them", why=str(errors.exceptions[0]))
