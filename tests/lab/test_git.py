@@ -114,6 +114,8 @@ def test_a_plan_writes_nothing_and_root_stays_out(served: lab.Host) -> None:
         assert driver.apply("git.latest", URL, **site).right
         served.sh("echo mine >/srv/driven/index.html")
         before = served.contents()
+        assert not driver.plan("git.config_set", "a.b", value="c", repo="/srv/driven").right
+        assert not driver.plan("git.config_unset", "core.bare", repo="/srv/driven").right
         planned = driver.plan("git.latest", URL, **site, force_reset=True)
         assert planned.changes == {"forced update": True, "discarded": ["M index.html"]}
         assert served.contents() == before

@@ -66,7 +66,9 @@ class Cloned(Clone, kind="git.cloned"):
                     "does not fetch; use git.latest"
                 )
             words = ("-b", branch, "--track", f"origin/{branch}")
-        await demand_safe(git, seen.changed, branch if branch in seen.heads else f"origin/{branch}")
+        await demand_safe(
+            git, seen.changed, f"{HEADS}{branch}" if branch in seen.heads else f"refs/remotes/origin/{branch}"
+        )
         call = partial(git.run, "checkout", "--quiet", *words, "--")
         await steps.take(f"branch {branch}", call, branch={"old": seen.branch, "new": branch})
 

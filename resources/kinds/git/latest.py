@@ -275,7 +275,8 @@ class Latest(Clone, kind="git.latest"):
     async def _switch(self, steps: Steps, git: Git, seen: Seen, commit: str) -> None:
         """Check out the branch, and make it where there is none."""
         new = self.branch not in seen.heads
-        await demand_safe(git, seen.changed, None if new and not steps.apply else commit if new else self.branch)
+        target = None if new and not steps.apply else commit if new else f"{HEADS}{self.branch}"
+        await demand_safe(git, seen.changed, target)
         force = ("--force",) if seen.changed else ()
         words = ("-b", str(self.branch), "--no-track", commit) if new else (str(self.branch),)
         await steps.take(

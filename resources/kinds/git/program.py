@@ -55,6 +55,7 @@ ENVIRONMENT: Mapping[str, str] = {
 SSH = ("ssh", "-oBatchMode=yes", "-oConnectTimeout=30", "-oServerAliveInterval=15", "-oServerAliveCountMax=4")
 HELPER = """!f() { test "$1" = get && printf 'username=%s\\npassword=%s\\n' "$HOLDFAST_USER" "$HOLDFAST_PASS"; }; f"""
 """Answers git's question for a password from the environment, so that the password is in no argument list."""
+UNKNOWN_CA = "the CA of the server is not among those of the system; add it there, or give the right URL"
 LASTING = (
     "not found",
     "does not exist",
@@ -63,7 +64,8 @@ LASTING = (
     "Host key verification failed",
     "Permission denied",
     "Authentication failed",
-    "certificate",
+    "certificate verification failed",
+    "SSL certificate problem",
     "could not read Username",
     "could not read Password",
     "(non-fast-forward)",
@@ -74,7 +76,8 @@ ADVICE = {
     "could not read Username": "it asks for a password: give https_user and https_pass",
     "could not read Password": "it asks for a password: give https_pass",
     "Permission denied (publickey": "it accepts none of the keys of this user: give identity",
-    "certificate": "the CA of the server is not among those of the system; add it there, or give the right URL",
+    "certificate verification failed": UNKNOWN_CA,
+    "SSL certificate problem": UNKNOWN_CA,
     "(non-fast-forward)": "a branch was rewritten; set force_fetch: true to follow it",
     "index.lock": "another git is running there, or a killed one has left this file: remove it then",
     "dubious ownership": "git reads only repositories of the same user",

@@ -120,16 +120,16 @@ def _unsafe(directory: SafeDirectory) -> str:
 
 def _unsafe_below(path: str) -> str:
     """Return why others can exchange entries of the directory, or of one below it; empty if there is none."""
-    try:
-        directory = paths.at(path).enter()
-    except ABSENT:
-        return ""
-    why = _unsafe(directory)
-    for name in directory.names():
-        if why:
-            break
-        why = _unsafe_below(f"{directory.real}/{name}")
-    return why
+    left = [path]
+    while left:
+        try:
+            directory = paths.at(left.pop()).enter()
+        except ABSENT:
+            continue
+        if why := _unsafe(directory):
+            return why
+        left += [f"{directory.real}/{name}" for name in directory.names()]
+    return ""
 
 
 def _weak_at(path: str) -> Weakness | None:
