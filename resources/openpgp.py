@@ -10,6 +10,7 @@ import binascii
 import hashlib
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 LIMIT = 1 << 20
@@ -82,12 +83,19 @@ def armored(data: bytes) -> str:
 
 def _crc24(data: bytes) -> bytes:
     """Return the checksum of ASCII armor."""
-    crc = 0xB704CE
+    crc, table = 0xB704CE, _crc24_table()
     for byte in data:
-        crc ^= byte << 16
-        for _ in range(8):
-            crc = (crc << 1) ^ (0x1864CFB if crc & 0x800000 else 0)
-    return (crc & 0xFFFFFF).to_bytes(3, "big")
+        crc = (crc << 8 & 0xFFFFFF) ^ table[crc >> 16 ^ byte]
+    return crc.to_bytes(3, "big")
+
+
+@cache
+def _crc24_table() -> tuple[int, ...]:
+    """Return the checksum of each byte: bit by bit, that of a large file would block the event loop for a second."""
+    table = [byte << 16 for byte in range(256)]
+    for _ in range(8):
+        table = [crc << 1 ^ (0x1864CFB if crc & 0x800000 else 0) for crc in table]
+    return tuple(table)
 
 
 def public_keys(data: bytes) -> list[PublicKey]:

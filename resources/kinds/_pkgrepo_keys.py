@@ -110,13 +110,14 @@ class Keyed(FromSources, BaseModel):
         Raises `Permanent` or `Temporary` if it cannot be read, or is not the right one.
         """
         if self.key_text:
-            return _checked("key_text", self.key_text.encode(), self.keyid)
+            return str(await ctx.blocking(_checked, "key_text", self.key_text.encode(), self.keyid))
         remote = not self.key_url or self.key_url.startswith(content.REMOTE)
         if remote and (kept := await self._kept(ctx)):
             return kept
         if self.key_url:
             digest = await declared_digest(ctx, self.key_hash, self.key_url) if self.key_hash else None
-            return _checked(self.key_url, await _content(ctx, self.key_url, digest), self.keyid)
+            data = await _content(ctx, self.key_url, digest)
+            return str(await ctx.blocking(_checked, self.key_url, data, self.keyid))
         return "".join([await self._from_server(ctx, keyid) for keyid in await self._ids(ctx)])
 
     async def _ids(self, ctx: Context) -> Iterable[str]:
@@ -136,7 +137,7 @@ class Keyed(FromSources, BaseModel):
     async def _from_server(self, ctx: Context, keyid: str) -> str:
         digits = keyid.lower().removeprefix("0x")
         url = f"{_lookup(self.keyserver or KEYSERVER)}/pks/lookup?op=get&options=mr&exact=on&search=0x{digits}"
-        return _checked(url, await _content(ctx, url), (keyid,))
+        return str(await ctx.blocking(_checked, url, await _content(ctx, url), (keyid,)))
 
     async def keep_key(self, ctx: Context, key: str) -> None:
         """Keep a fetched key, so that repairs need no network."""
@@ -176,7 +177,10 @@ def _lookup(server: str) -> str:
 
 
 def _checked(where: str, data: bytes, ids: Iterable[str]) -> str:
-    """Return keys in ASCII armor. Raises `Permanent` for what is no public key; with ids, for each other key, too."""
+    """Return keys in ASCII armor. Blocks while a large file is parsed.
+
+    Raises `Permanent` for what is no public key; with ids, for each other key, too.
+    """
     where = shown_url(where)
     try:
         found = binary(_without_page(data))

@@ -183,6 +183,20 @@ async def test_a_key_is_in_a_file_of_its_own(apt, run):
     assert apt.read("/etc/apt/trusted.gpg.d/x.example.org-apt.asc") is None
 
 
+async def test_a_key_is_parsed_in_a_thread(apt, run, monkeypatch):
+    """A server may send a megabyte, whose checksum takes a moment in Python."""
+    called = []
+
+    async def blocking(self, call, *args):
+        called.append(call.__name__)
+        return call(*args)
+
+    monkeypatch.setattr(FakeContext, "blocking", blocking)
+    await run(apt, "pkgrepo.managed", LINE, key_text=KEY)
+    assert called
+    assert {*called} == {"_checked"}
+
+
 async def test_a_key_outside_of_the_directory_of_apt_is_kept(apt, run):
     """Also if its path leads out of it by `..`."""
     apt.write("/etc/outside.asc", KEY)
