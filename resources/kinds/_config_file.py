@@ -7,7 +7,7 @@ import stat
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Resource, Uid
@@ -32,8 +32,10 @@ from holdfast.resources.paths import Place, trusted_uids
 from holdfast.resources.paths.handle import what
 from holdfast.resources.traits import Edgeable
 
-LIMIT = 4 << 20
-"""Greatest size of a configuration file, in bytes."""
+LIMIT, LIMIT_OF_USERS = 4 << 20, 1 << 20
+"""Greatest size of a configuration file, in bytes; the second if an untrusted user can write the file."""
+LARGE = 1 << 16
+"""Characters above which a text is parsed and edited in a thread, so that the event loop is not blocked."""
 
 
 class ConfigEntry(Edgeable, Resource):
@@ -81,13 +83,16 @@ class ConfigEntry(Edgeable, Resource):
         path = await self.located(ctx)
         place, seen = found(path, follow=True)
         text = await text_at(ctx, path, place, seen)
-        state = self.read(text)
+        state: State = await computed(ctx, self.read, text)
         if compare(state, self.desired()) is not None:
             mode = self.mode_of_new if seen is None else seen.st_mode
             ctx.report.public = is_public(place, mode) and not self.hides_diff
             if not self.hides_diff and not hidden(None, mode):
-                ctx.report.diff = ctx.report.diff or unified(encoded(text), encoded(self.edited(text)), path)
+                ctx.report.diff = ctx.report.diff or await computed(ctx, partial(self._foreseen, path), text)
         return state
+
+    def _foreseen(self, path: str, text: str) -> str:
+        return unified(encoded(text), encoded(self.edited(text)), path)
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Write the file with the entry as declared."""
@@ -98,6 +103,11 @@ class ConfigEntry(Edgeable, Resource):
         path = await self.located(ctx)
         return await text_at(ctx, path, *found(path, follow=True))
 
+    async def present(self, ctx: Context) -> State:
+        """Return the present state of the entry. Raises `Permanent` or `Temporary`."""
+        state: State = await computed(ctx, self.read, await self.text(ctx))
+        return state
+
     async def rewrite(self, ctx: Context, change: Callable[[str], str]) -> None:
         """Replace the file by what `change` returns for its text, one resource at a time.
 
@@ -107,7 +117,7 @@ class ConfigEntry(Edgeable, Resource):
         async with file_lock(path):
             place, seen = found(path, follow=True)
             text = await text_at(ctx, path, place, seen)
-            new = change(text)
+            new: str = await computed(ctx, change, text)
             if new == text and seen is not None:
                 return
             if place is None or seen is None:
@@ -168,12 +178,18 @@ async def text_at(ctx: Context, path: str, place: Place | None, seen: os.stat_re
         return ""
     if not stat.S_ISREG(seen.st_mode):
         raise Permanent(f"cannot edit {path}: it is {what(seen.st_mode)}")
-    if seen.st_size > LIMIT:
-        raise Permanent(f"cannot edit {path}: it has more than {LIMIT >> 20} MB")
+    of_root = seen.st_uid in trusted_uids()
+    limit = LIMIT if of_root and not place.directory.holders else LIMIT_OF_USERS
+    if seen.st_size > limit:
+        raise Permanent(f"cannot edit {path}: it has more than {limit >> 20} MB")
     with os_errors("read", path):
-        of_root = seen.st_uid in trusted_uids()
-        data: bytes = await ctx.blocking(partial(place.read, LIMIT, published=of_root, seen=seen))
+        data: bytes = await ctx.blocking(partial(place.read, limit, published=of_root, seen=seen))
     return decoded(data)
+
+
+async def computed(ctx: Context, call: Callable[[str], Any], text: str) -> Any:
+    """Return the result of a pure function of a text; of a large text, it is computed in a thread."""
+    return await ctx.long_blocking(call, text) if len(text) > LARGE else call(text)
 
 
 def identity(seen: os.stat_result | None) -> tuple[int, ...] | None:

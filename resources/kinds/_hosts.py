@@ -41,7 +41,7 @@ class HostLine:
 def parsed(line: str) -> HostLine | None:
     """Return the address of a line; None for comments, blank lines, and what is no address."""
     found = _LINE.fullmatch(line)
-    if found is None:
+    if found is None or not {".", ":"} & {*found["address"]}:  # most other lines: parsing them as an address is slow
         return None
     try:
         address = canonical(found["address"])

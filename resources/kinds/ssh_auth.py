@@ -283,7 +283,7 @@ class Absent(WithSource, kind="ssh_auth.absent"):
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Remove the keys from each file that has them."""
         for each in self.each():
-            if each.read(await each.text(ctx)) is not None:
+            if await each.present(ctx) is not None:
                 await each.rewrite(ctx, each.edited)
 
     def watch(self, ctx: Context) -> Watch:

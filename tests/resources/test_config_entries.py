@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 
 import pytest
 from hypothesis import given
@@ -180,3 +181,28 @@ async def test_a_secret_of_root_is_not_read_where_a_user_may_have_put_it(host, t
     os.chown(home, 12345, 12345)
     with pytest.raises(Permanent, match="it belongs to root and is not for others to read"):
         await port(home / "ports").check_apply(host.context("a"), False)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+async def test_a_file_of_a_user_has_a_smaller_limit(host, file):
+    """A user could otherwise keep the agent busy for a minute."""
+    file.write_text("1 a\n" * (1 << 18) + "\n")
+    assert not await port(file).check_apply(host.context("a"), False)
+    os.chown(file, 12345, 12345)
+    with pytest.raises(Permanent, match="it has more than 1 MB"):
+        await port(file).check_apply(host.context("b"), False)
+
+
+async def test_a_large_text_does_not_block_the_event_loop(host, file, monkeypatch):
+    """It is parsed and edited in threads."""
+    threads = set()
+    for name in ("read", "edited"):
+        call = getattr(Port, name)
+        monkeypatch.setattr(
+            Port, name, lambda self, text, call=call: threads.add(threading.current_thread()) or call(self, text)
+        )
+    file.write_text("1 a\n" * (1 << 15))
+    file.chmod(0o644)
+    assert not await port(file).check_apply(host.context("a"), True)
+    assert threads
+    assert threading.main_thread() not in threads

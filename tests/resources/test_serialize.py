@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import json
 import math
+import os
 import tomllib
 from contextlib import suppress
 from typing import Any
@@ -17,6 +18,7 @@ from pydantic import ValidationError
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file.formats import FORMATS, Format, merged
 from holdfast.resources.kinds.file.serialize import Serialize
+from holdfast.resources.testing import FakeContext
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(
     [
@@ -183,3 +185,15 @@ def test_no_value_of_a_file_is_told(value):
     """An error names section and option: the value may be a secret."""
     with pytest.raises(Permanent, match=r"the value of 'x' in \[a\] has a wrong %$"):
         FORMATS["configparser"]().data(f"[a]\nx = {value}\n".encode())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+async def test_a_large_file_of_a_user_is_not_merged(tmp_path):
+    """Its data would take a hundred times as much memory, and minutes; a file of root may be larger."""
+    file = tmp_path / "f"
+    file.write_text(json.dumps({"b": "x" * (1 << 17)}))
+    state = Serialize.declare(str(file), dataset={"a": 1}, serializer="json", merge_if_exists=True)
+    assert not await state.check_apply(FakeContext(tmp_path), False)
+    os.chown(file, 12345, 12345)
+    with pytest.raises(Permanent, match="it has more than 64 KiB; write it whole"):
+        await state.check_apply(FakeContext(tmp_path), False)

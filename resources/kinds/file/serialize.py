@@ -13,12 +13,19 @@ from holdfast.resources.contract import Resource
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, field, plain_numbers
 from holdfast.resources.kinds.file.base import os_errors
-from holdfast.resources.kinds.file.disk import Comparison, read
+from holdfast.resources.kinds.file.disk import Comparison
 from holdfast.resources.kinds.file.formats import FORMATS, Format, FormatName, merged
 from holdfast.resources.kinds.file.whole import WholeFile
 from holdfast.resources.lookup import lookup_value
+from holdfast.resources.paths import trusted_uids
 from holdfast.resources.refusals import said
 from holdfast.resources.spelling import nearest
+
+LARGEST, LARGEST_OF_USERS = 16 << 20, 64 << 10
+"""Greatest size of a file that data are merged into, in bytes; the second if an untrusted user can write the file.
+
+Data take a hundred times as much memory as their text.
+"""
 
 
 @accepts(str, choices=tuple(FORMATS))
@@ -72,7 +79,8 @@ class Serialize(WholeFile, kind="file.serialize"):
     merge_if_exists: bool = False
     """Keep other data of an existing file: the declared mappings are merged into those of the file, recursively.
 
-    An existing file that already has the declared data is not written again, whatever its layout.
+    An existing file that already has the declared data is not written again, whatever its layout. A file of more than
+    16 MiB is refused, and one of more than 64 KiB if an untrusted user can write it.
     """
     deserializer_opts: Options = field({})
     """Options for reading the existing file; used with `merge_if_exists` only."""
@@ -141,17 +149,21 @@ class Serialize(WholeFile, kind="file.serialize"):
         present = await self._present(ctx, comparison) if self.merge_if_exists else None
         if present is None:
             return bytes(await ctx.blocking(self._text, data))
-        whole = await ctx.blocking(self._text, merged(present, data))
-        return None if whole == await ctx.blocking(self._text, present) else bytes(whole)
+        whole = await ctx.long_blocking(self._text, merged(present, data))
+        return None if whole == await ctx.long_blocking(self._text, present) else bytes(whole)
 
     async def _present(self, ctx: Context, comparison: Comparison) -> object:
         """Return the data of the existing file, which must be a mapping; None if it is empty."""
         if comparison.place is None or comparison.seen is None:
             return None
+        place, seen = comparison.place, comparison.seen
+        theirs = place.directory.holders or seen.st_uid not in trusted_uids()
+        if seen.st_size > (limit := LARGEST_OF_USERS if theirs else LARGEST):
+            raise Permanent(f"cannot merge into {comparison.path}: it has more than {limit >> 10} KiB; write it whole")
         with os_errors("read", comparison.path):
-            text = await read(ctx, comparison.place, comparison.seen)
+            text = await ctx.blocking(partial(place.read, limit, published=True, seen=seen))
         try:
-            found = await ctx.blocking(partial(self._format("deserializer_opts").data, text))
+            found = await ctx.long_blocking(partial(self._format("deserializer_opts").data, text))
         except Permanent as error:
             raise Permanent(f"cannot merge into {comparison.path} as {self.format}: {error}; correct it") from None
         if found is not None and not isinstance(found, dict):
