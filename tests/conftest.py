@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -95,6 +97,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         places = {config.rootpath / module: place for place, module in enumerate(LONGEST)}
         items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no module without tests that measure time if these run alone."""
+    if config.getoption("--timing") != "alone" or collection_path.suffix != ".py":
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    return None if any(name in text for name in MEASURES) else True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Exempt the collected tests, a million objects that stay, from garbage collection."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def left_out(cases: Sequence[T], number: int) -> set[T]:
