@@ -1,6 +1,7 @@
-"""Measures how long a drift lasts: the agent against a bare asyncio loop, and many files against few.
+"""Measures how long a drift lasts: in an agent, in a bare asyncio loop, and with the agent's kind but no engine.
 
-Prints one line of JSON; each latency is a median of the quietest round, in microseconds.
+Also compares many files with few. Prints one line of JSON; each latency is a median of the quietest round, in
+microseconds.
 """
 
 from __future__ import annotations
@@ -45,15 +46,16 @@ def managed(files: int, directories: int) -> Iterator[tuple[list[Path], int]]:
 
 
 @contextlib.contextmanager
-def bare(files: int) -> Iterator[list[Path]]:
-    """Run the bare loop; yield the files in one directory that it restores."""
+def baseline(program: str, files: int) -> Iterator[list[Path]]:
+    """Run `bare_loop.py` or `kind_loop.py`; yield the files in one directory that it restores."""
     with private_directory() as base:
         paths = declare_files(base, files, 1)
         for path in paths:
             path.write_text(CONTENT)
-        with subprocess.Popen(
-            [sys.executable, Path(__file__).with_name("bare_loop.py"), paths[0].parent], stdout=subprocess.PIPE
-        ) as process:
+            path.chmod(0o644)
+        where = paths[0].parent if program == "bare_loop.py" else base
+        argv = [sys.executable, Path(__file__).with_name(program), where]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             process.stdout.readline()
             pin(process.pid)
@@ -74,8 +76,9 @@ def latencies(*managed_files: list[Path]) -> list[float]:
 
 def main() -> None:
     """Measure and print."""
-    with managed(*FLAT) as (ours, _), bare(FLAT[0]) as theirs:
-        flat, floor = latencies(ours, theirs)
+    loops = baseline("bare_loop.py", FLAT[0]), baseline("kind_loop.py", FLAT[0])
+    with managed(*FLAT) as (ours, _), loops[0] as theirs, loops[1] as kinds:
+        flat, floor, kind = latencies(ours, theirs, kinds)
     with managed(*SMALL) as (few, _), managed(*LARGE) as (many, process):
         small, large = latencies(few, many)
         time.sleep(REST)
@@ -86,6 +89,8 @@ def main() -> None:
                 "drift_us": round(flat * 1e6),
                 "bare_us": round(floor * 1e6),
                 "ratio_to_bare": round(flat / floor, 2),
+                "kind_us": round(kind * 1e6),
+                "ratio_of_kind_to_bare": round(kind / floor, 2),
                 "drift_100_us": round(small * 1e6),
                 "drift_10000_us": round(large * 1e6),
                 "ratio_10000_to_100": round(large / small, 2),

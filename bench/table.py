@@ -17,6 +17,7 @@ ROWS = (
     ("drift", "repair of a drifted file, median; 1 000 files in one directory", "us", "drift_us", None),
     ("drift", "the same system calls in a bare asyncio loop, median", "us", "bare_us", None),
     ("drift", "repair / bare asyncio loop", "times", "ratio_to_bare", 1.5),
+    ("drift", "the same by the kind without an engine / bare asyncio loop", "times", "ratio_of_kind_to_bare", None),
     ("drift", "repair, 10 000 files in 1 000 directories / 100 files in 10", "times", "ratio_10000_to_100", 1.5),
     ("drift", "threads of an idle agent with 10 000 files in 1 000 directories", "", "threads_10000", 5),
     ("drift", "its inotify descriptors (two for resources, one for the configuration)", "", "inotify_10000", 3),

@@ -61,6 +61,7 @@ SMALL = {
 OTHERS = {
     "bare_loop": "drift runs it",
     "harness": "all others import it",
+    "kind_loop": "drift runs it",
     "salt_compile": "it needs Salt",
     "table": "it runs all others at their full size",
 }
