@@ -8,6 +8,7 @@ from pathlib import Path
 
 import lab
 import pytest
+import tools
 from driver import Driver, Failed
 from repairs import repair_times, settled
 
@@ -19,7 +20,7 @@ systemctl is-active -q git-daemon || systemd-run -q --unit git-daemon \
   git daemon --base-path=/srv/tree --export-all --reuseaddr --listen=127.0.0.1
 """
 SERVER = """\
-apt-get install -y -qq git openssh-server >/dev/null; useradd -m app; useradd -m -s /bin/sh git; useradd -m eve
+useradd -m app; useradd -m -s /bin/sh git; useradd -m eve
 systemctl start ssh
 git config --system user.name a; git config --system user.email a@b; git config --system init.defaultBranch main
 git config --system safe.directory '*'
@@ -33,6 +34,8 @@ git -C /srv/tree/site add --all; git -C /srv/tree/site commit -qm part
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
   -addext subjectAltName=DNS:localhost -keyout /srv/key.pem -out /srv/ca.crt 2>/dev/null
 cat /srv/key.pem /srv/ca.crt >/srv/server.pem
+"""
+HTTPS = """\
 systemd-run -q --unit git-https python3 /srv/git_server.py 8443 /srv/server.pem /srv/tree "me:s3cret word"
 """
 STATES = """\
@@ -87,14 +90,11 @@ echo mine >site/index.html
 @pytest.fixture(scope="module")
 def served(run: lab.Run, layers: tuple[Path, ...]) -> Iterator[lab.Host]:
     """Return a host with a git server."""
-    host = run.host("git", layers=layers)
-    try:
+    with tools.equipped(run, layers, SERVER) as host:
         host.write("/srv/git_server.py", (Path(__file__).parent / "git_server.py").read_text())
-        host.sh(SERVER)
+        host.sh(HTTPS)
         serve(host)
         yield host
-    finally:
-        host.down()
 
 
 def serve(host: lab.Host) -> None:

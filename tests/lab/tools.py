@@ -9,7 +9,7 @@ from pathlib import Path
 import image
 from lab import Host, Run
 
-PACKAGES = "acl locales logrotate openssh-server postfix"
+PACKAGES = "acl git locales logrotate openssh-server postfix"
 QUIET = "systemctl disable --quiet --now postfix ssh logrotate.timer; rm -rf /var/log/journal/* /var/lib/apt/lists/*"
 """Services that a test needs are started by it."""
 
