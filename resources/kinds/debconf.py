@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, field_validator
 
+from holdfast.resources import paths
 from holdfast.resources.accepts import VALUE, accepts
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
@@ -28,6 +30,8 @@ from holdfast.resources.traits import Edgeable, FromSources, UsedSource
 
 DATABASE = ("/var/cache/debconf/config.dat", "/var/cache/debconf/passwords.dat")
 """Files of the database, as Debian configures it; the second one is readable by root only."""
+LOOKS, MOMENT = 50, 0.01
+"""How often a file that debconf is replacing is looked for, and seconds between."""
 LOCKED = "locked by another process"
 """What debconf says while a package is being configured."""
 HIDDEN = "(password hidden)"
@@ -39,6 +43,21 @@ def parse_answer(value: object) -> object:
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else parse_text(value)
+
+
+async def _saved(ctx: Context, path: str) -> str:
+    """Return a file of the database, empty if there is none.
+
+    debconf saves it as `-new`, renames the old one away, and only then the new one to its place.
+    """
+    for look in range(LOOKS):
+        text = await present_text(ctx, path)
+        if text is not None:
+            return text
+        if look and not paths.exists(f"{path}-new"):
+            break
+        await asyncio.sleep(MOMENT)
+    return ""
 
 
 class Answers(Edgeable, Resource):
@@ -66,7 +85,7 @@ class Answers(Edgeable, Resource):
         """Return the answers that the database does not have, or not for this package."""
         if ctx.facts.get("os_family") != "Debian":
             raise Final("only Debian and its relatives have debconf")
-        present = known([await present_text(ctx, path) or "" for path in DATABASE])
+        present = known([await _saved(ctx, path) for path in DATABASE])
         found = []
         for answer in await self.answers(ctx):
             question = present.get(answer.question)

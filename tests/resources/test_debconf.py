@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,17 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         return ctx
 
     return runner
+
+
+async def test_the_database_is_away_while_it_is_saved(run, tmp_path):
+    """The old file is renamed before the new one: meanwhile nothing differs. If no new one comes, nothing is set."""
+    config = tmp_path / "config.dat"
+    config.rename(new := tmp_path / "config.dat-new")
+    asyncio.get_running_loop().call_later(0.03, new.rename, config)
+    answer = {"mail/host": {"type": "string", "value": "mail.example.org"}}
+    assert (await run(data=answer)).report.changes == {}
+    config.unlink()
+    assert (await run(data=answer)).report.changes == {"mail/host": "mail.example.org"}
 
 
 async def test_only_what_differs_is_set(run, tmp_path):
