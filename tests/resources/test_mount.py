@@ -328,6 +328,35 @@ async def test_the_root_is_a_mount_point(ctx, tmp_path, monkeypatch):
     assert await wanted.check_apply(ctx, True)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("inside", ["data", "link", "image"])
+async def test_what_a_user_could_exchange_is_not_mounted(ctx, point, inside):
+    """A link would lead to a directory that the user cannot reach; the home directory itself is root's to rename."""
+    (point.parent / "mountinfo").write_text("")
+    point.parent.chmod(0o755)
+    home, secret = point.parent / "home", point.parent / "secret"
+    secret.mkdir(mode=0o700)
+    (secret / "inner").mkdir()
+    (home / "data").mkdir(parents=True)
+    (home / "image").write_text("")
+    (home / "link").symlink_to(secret / "inner")
+    for path in (home, *home.iterdir()):
+        os.chown(path, 12345, 12345, follow_symlinks=False)
+    config = {"config": str(point.parent / "fstab")}
+    bind = {"device": str(home / inside), "fstype": "none", "opts": ["bind"], "persist": False, **config}
+    with pytest.raises(Permanent, match=r"a user could let this path lead|cannot follow"):
+        await mounted.Mounted.declare(str(point), **bind).check_apply(ctx, True)
+    with pytest.raises(Permanent, match=r"a user could let this path lead|cannot follow"):
+        await mounted.Mounted.declare(str(point), **{**bind, "persist": True, "mount": False}).check_apply(ctx, True)
+    listed = fstab.FstabPresent.declare(str(home / inside), fs_file=str(point), fs_vfstype="none", **config)
+    with pytest.raises(Permanent, match=r"a user could let this path lead|cannot follow"):
+        await listed.check_apply(ctx, True)
+    assert not [line for line in ctx.calls if line.startswith("mount")]
+    assert not (point.parent / "fstab").exists(), "the next boot would follow it, too"
+    ctx.commands = {f"mount -t none -o bind {home} {point}": ""}
+    await acting.mount(ctx, acting.MountCall(str(home), "none", ["bind"]), str(point))
+
+
 async def test_several_mounts_are_not_undone(ctx, point):
     """No declaration describes them; one is described with its entry, if that is removed, too."""
     gone = mounted.Unmounted.declare(str(point), persist=True, config=str(point.parent / "fstab"))

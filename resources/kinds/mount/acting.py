@@ -13,6 +13,7 @@ from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds.file.base import demand_parent, found, make_parents, os_errors, ownership, place_of
 from holdfast.resources.kinds.mount import table
+from holdfast.resources.kinds.mount.devices import is_path
 from holdfast.resources.kinds.mount.lines import masked
 from holdfast.resources.kinds.mount.table import Mount
 from holdfast.resources.paths import Place, Unsafe
@@ -99,9 +100,26 @@ class MountCall(NamedTuple):
     user: str | None = None
 
 
+async def demand_source(ctx: Context, device: str) -> None:
+    """Raise `Unsafe` for a path that a user could make lead elsewhere.
+
+    All users could then reach what is there, past the closed directories above it.
+    """
+    if not is_path(device):
+        return
+    place, seen = await ctx.blocking(_followed, device)
+    if place is not None and seen is not None and (place.who(seen) or place.directory.holders):
+        raise Unsafe(
+            f"cannot mount {device}: {place.reason(seen)}; a user could let this path lead to files of others, so use "
+            "a directory in which only root can rename"
+        )
+
+
 async def mount(ctx: Context, call: MountCall, point: str) -> None:
-    """Make a file system visible at a directory. Raises `Permanent` with the words of the tool."""
+    """Make a file system visible at a directory. Raises `Permanent` with the words of the tool, and `Unsafe`."""
     device, fstype, opts, user = call
+    if user is None:
+        await demand_source(ctx, device)
     shown, password = _without_password(fstype, opts)
     argv = ["mount", "-t", fstype, "-o", ",".join(shown) or "defaults", device, point]
     env = {"PASSWD": password} if password else None

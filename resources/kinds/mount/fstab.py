@@ -242,6 +242,7 @@ class FstabPresent(OfDevice, kind="mount.fstab_present"):
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Write the file; mount a file system that is new in it."""
+        await acting.demand_source(ctx, self.name)
         await super().apply(ctx, delta)
         if self.mount and not self.mount_by and (delta.before or {}).get("persist") == "new" and self.fs_file[0] == "/":
             await acting.mount_listed(ctx, self.point)

@@ -189,6 +189,8 @@ class Mounted(Refreshable, AtPoint, kind="mount.mounted"):
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Mount it first: what cannot be mounted must not stop the next boot."""
+        if self.user is None:
+            await acting.demand_source(ctx, self.device)
         point = await acting.real_point(ctx, self.name)
         if {"mount", "device", "missing"} & {*delta.fields}:
             await self._repair(ctx, point, delta)
