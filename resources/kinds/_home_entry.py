@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os.path
 import re
+from abc import abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import ClassVar, NamedTuple
@@ -42,9 +43,9 @@ class HomeEntry(ConfigEntry):
 
     user: Account | None = None
 
+    @abstractmethod
     def pattern(self) -> str:
         """Return the path of the file, perhaps relative to the home directory; `%h` and `%u` are replaced."""
-        raise NotImplementedError
 
     def file(self) -> str:
         """Return the path of the file if the home directory is the usual one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Annotated, ClassVar, Self
 
@@ -121,13 +122,13 @@ class Packages(Resource):
         """The packages of the state -> the declared versions."""
         return self.pkgs if self.pkgs is not None else {self.name: getattr(self, "version", None)}
 
+    @abstractmethod
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
         """Return the packages that are not as declared: name -> {old, new}, as far as is known without a plan."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def repair(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
         """Change the wrong packages in one transaction; with `test` return what that would change."""
-        raise NotImplementedError
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar, Self
@@ -102,9 +103,9 @@ class PipBase(Edgeable, Resource):
     """Directory in which pip runs, for paths in files of requirements. Default: the home directory of the user."""
 
     @property
+    @abstractmethod
     def place(self) -> str | None:
         """The target of the interface."""
-        raise NotImplementedError
 
     @model_validator(mode="after")
     def _relative(self) -> Self:
@@ -130,13 +131,13 @@ class PipBase(Edgeable, Resource):
         """Return the user."""
         return owned_by(self.user, None)
 
+    @abstractmethod
     async def wrong(self, pip: LanguageInterface) -> dict[str, str]:
         """Return what is not as declared: requirement or package -> its installed version, or an empty text."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def repair(self, pip: LanguageInterface, wrong: Mapping[str, str], *, test: bool) -> ChangeSet:
         """Change it; with `test` return what that would change."""
-        raise NotImplementedError
 
     def said(self, changes: Versions) -> dict[str, Any]:
         """Return changes as Salt reports them. Default: name -> {old, new}."""

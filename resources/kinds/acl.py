@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
@@ -64,9 +65,9 @@ class InAcl(Edgeable, Reversible, Resource):
         """The type without `default:`."""
         return self.acl_type.removeprefix("default:")
 
+    @abstractmethod
     def entries(self) -> tuple[str, ...]:
         """Return the names of users or groups; an empty name is that of the owner."""
-        raise NotImplementedError
 
     async def wanted(self, ctx: Context) -> Wanted:
         """Look up the users or groups. Raises `Permanent` if one does not exist, unless its entry is to be removed."""
@@ -93,13 +94,13 @@ class InAcl(Edgeable, Reversible, Resource):
 
     # -- what is there ------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def right(self, acl: Acl, wanted: Wanted, seen: os.stat_result) -> bool:
         """Return whether an ACL has the entries as declared."""
-        raise NotImplementedError
 
+    @abstractmethod
     def changed(self, acl: Acl, wanted: Wanted, seen: os.stat_result) -> Acl:
         """Return the ACL with the entries as declared."""
-        raise NotImplementedError
 
     def top(self) -> tuple[Place, os.stat_result]:
         """Return the place of the path. Raises `Permanent` if there is nothing, or a file for default entries."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
@@ -72,9 +73,9 @@ class Installing(Edgeable, Groupable, Packages):
         """Return the options: packages with equal options are installed together."""
         return (self.refresh, self.hold, *self.options.items())
 
+    @abstractmethod
     async def specs(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> list[PkgSpec]:
         """Return the packages and versions to request from the package manager."""
-        raise NotImplementedError
 
     async def repair(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
         """Install or upgrade the wrong packages."""
