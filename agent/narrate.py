@@ -177,7 +177,9 @@ class Narrator:
             return _noop(outcome) + why
         text = f"{_done(what, outcome)}{f' in {duration(outcome.duration)}' if outcome.ran else ''}{why}"
         told = outcome.changes and outcome.result is not False
-        return text if told or not outcome.comment else f"{text}: {outcome.comment}"
+        text = text if told or not outcome.comment else f"{text}: {outcome.comment}"
+        at = outcome.failure.at if outcome.result is False and outcome.failure else ""
+        return f"{text} ({at})" if at else text
 
 
 def _interrupted(outcome: Outcome) -> LogLine:

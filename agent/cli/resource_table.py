@@ -158,6 +158,8 @@ def _said(row: Row) -> Iterator[str]:
     """Yield further remarks about a resource: problems first; the last change if there are none."""
     # The comment of a running resource is the result of its previous run.
     comment = [] if row["state"] == "running" or row["comment"] in ("", as_declared(row["name"])) else [row["comment"]]
+    if comment and row["failed"] and row["line"]:
+        comment = [f"{row['comment']} ({row['file']}:{row['line']})"]
     quiet, change = row["state"] in QUIET, row["last_change"]
     yield from () if quiet else comment
     if row["pending_refresh"]:

@@ -16,6 +16,7 @@ from holdfast.resources import paths
 from holdfast.resources.accounts import Account, account, local_gid, service_gid
 from holdfast.resources.context import PATH
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary, refused_call
+from holdfast.resources.tool_packages import remedy
 
 
 class CommandSpec(NamedTuple):
@@ -233,7 +234,7 @@ def _refusal(command: CommandSpec, error: OSError) -> HoldfastError:
     itself = error.filename in (None, command.argv[0])
     what = error.strerror if itself else f"{error.filename}: {error.strerror}"
     if itself and isinstance(error, FileNotFoundError):
-        what = f"{what}; is it installed?"
+        what = f"{what}; {remedy(command.argv[0])}"
     return refused_call(f"cannot run {command.argv[0]}: {what}", error)
 
 

@@ -30,6 +30,7 @@ from holdfast.resources.temporaries import is_temporary
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
 
 NAMED, UNNAMED = {"user": USER, "group": GROUP}, {"user": USER_OBJ, "group": GROUP_OBJ, "mask": MASK, "other": OTHER}
+ACCOUNTS = {"user": (accounts.local_uid, accounts.service_uid), "group": (accounts.local_gid, accounts.service_gid)}
 SHOWN = 20
 """Number of paths below a directory that a difference names."""
 
@@ -83,11 +84,7 @@ class InAcl(Edgeable, Reversible, Resource):
     async def _key(self, ctx: Context, name: str) -> Key | None:
         if not name:
             return base(UNNAMED[self.word])
-        local, service = (
-            (accounts.local_uid, accounts.service_uid)
-            if self.word == "user"
-            else (accounts.local_gid, accounts.service_gid)
-        )
+        local, service = ACCOUNTS[self.word]
         number = local(name)
         number = await ctx.blocking(service, name) if number is None else number
         return None if number is None else (NAMED[self.word], number)

@@ -18,6 +18,7 @@ from holdfast.resources.file_locks import file_lock
 from holdfast.resources.kinds._alternatives import ADMIN, CHOSEN, Group, parse
 from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds.file.base import found, os_errors, present_text
+from holdfast.resources.paths.handle import what
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
 
 TOOL = "update-alternatives"
@@ -137,7 +138,12 @@ class Install(Member, kind="alternatives.install"):
         return {"link": group.link, "priority": priority, "links": "in place" if right else "damaged"}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Add the alternative, or add it again with its slaves, which restores links, too."""
+        """Add the alternative, or add it again with its slaves, which restores links, too.
+
+        A file in the place of a link is an error before the tool writes anything: its writing would be an event, after
+        which the agent would try again.
+        """
+        self._demand_links()
         group = await self.group(ctx)
         slaves = group.slaves_of(self.path) if group is not None else []
         more = [word for slave in slaves for word in ("--slave", *slave)]
@@ -145,6 +151,16 @@ class Install(Member, kind="alternatives.install"):
         group = await self.demand_group(ctx)
         if group.mode == "manual" and self.chosen() not in group.alternatives:
             await self.call(ctx, "--auto", self.name)
+
+    def _demand_links(self) -> None:
+        """Raise `Permanent` if something else is in the place of a link."""
+        for path in (self.link, f"{CHOSEN}/{self.name}"):
+            seen = found(path)[1]
+            if seen is not None and not stat.S_ISLNK(seen.st_mode):
+                raise Permanent(
+                    f"cannot {self.doing()}: {path} is {what(seen.st_mode)}, and the tool replaces only links; move it "
+                    "away, or declare its absence by file.absent"
+                )
 
     async def inverse(self, ctx: Context) -> Declaration:
         """Return the present alternative, or that there is none."""

@@ -63,8 +63,8 @@ ENTRY = {
     "changes": {EVIL: [EVIL]},
 }
 ROW = {
-    "identity": EVIL, "state": "failed", "comment": EVIL, "name": "x", "sls": EVIL, "pending_refresh": True,
-    "next": 1.0, "last_change": {"at": 1.0, "cause": "drift", "comment": EVIL},
+    "identity": EVIL, "state": "failed", "failed": True, "file": EVIL, "line": 1, "comment": EVIL, "name": "x",
+    "sls": EVIL, "pending_refresh": True, "next": 1.0, "last_change": {"at": 1.0, "cause": "drift", "comment": EVIL},
 }  # fmt: skip
 HEALTH = [{"severity": "error", "text": EVIL, "code": "x"}]
 FACTS = {

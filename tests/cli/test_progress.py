@@ -61,14 +61,16 @@ def test_running_states_and_their_output_are_shown_at_once(tree):
 
 
 def test_quiet_shows_failures_and_the_summary(tree):
-    """`--quiet` shows no successes, no output and no progress."""
+    """`--quiet` shows no successes, no output and no progress; a failure names the line of its state."""
     (tree.host / "go").touch()
     tree.sls("bad", "bad:\n  test.fail_without_changes: []\n")
     terminal = apply(tree, "--quiet")
 
     assert terminal.end() == 1
-    left = screen(terminal.written)
-    assert [line.split(" ")[0] for line in left if line] == ["failed", "not"]
+    first, *wrapped, last = [line for line in screen(terminal.written) if line]
+    assert (first.split(" ")[0], last.split(" ")[0]) == ("failed", "not")
+    assert "bad.sls:2)" in wrapped[-1]  # the terminal wraps a long line
+    assert "cmd.run" not in "".join(wrapped)
     assert b"\x1b[J" not in terminal.written
 
 

@@ -16,6 +16,7 @@ SGR = re.compile(r"\x1b\[[0-9;]*m")
 def row(identity, state="ok", **values):
     """Return a row of `status`."""
     rest = {"name": identity, "sls": "web", "comment": "", "pending_refresh": False, "next": None, "last_change": None}
+    rest |= {"failed": state == "failed", "file": "", "line": 0}
     return {"identity": identity, "state": state, **rest, **values}
 
 
@@ -135,6 +136,18 @@ def test_status_shows_the_whole_comment_of_a_failure(width):
     assert len([line for line in lines if "file.managed[y]" in line]) == 1
     assert len(endless) == 1 + resource_table.MOST
     assert endless[-1].endswith("…")
+
+
+def test_status_names_the_line_of_a_failed_state():
+    """The operator need not look for it; a state that has not failed has none."""
+    rows = [
+        row("cmd.run[x]", "failed", comment="cannot run x", file="/states/web.sls", line=12),
+        row("cmd.run[y]", "pending", comment="waits"),
+    ]
+    lines = plain(resource_table.tree(rows, Paper(200, colour=True), everything=True))
+
+    assert any(line.endswith("cannot run x (/states/web.sls:12)") for line in lines)
+    assert any(line.endswith("waits") for line in lines)
 
 
 def test_status_shows_the_last_change_before_the_comment():

@@ -71,6 +71,10 @@ async def test_a_signal_is_reported_by_name():
             CommandSpec(("no-such-command-here",)),
             "cannot run no-such-command-here: No such file or directory; is it installed?",
         ),
+        (
+            CommandSpec(("/no/such/nft",)),
+            "cannot run /no/such/nft: No such file or directory; install it with pkg.installed: nftables",
+        ),
         (CommandSpec(("true",), cwd="/no/such/dir"), "cannot run true: /no/such/dir: No such file or directory"),
         (CommandSpec(("/etc/passwd",)), "cannot run /etc/passwd: Permission denied"),
         (CommandSpec(("true", "a\0b")), "cannot run true: embedded null byte"),

@@ -193,8 +193,10 @@ async def test_errors_say_what_is_there(world):
         await do(world, "set", path="/no/such")
     Path(link).unlink()
     Path(link).write_text("a program")
-    with pytest.raises(HoldfastError, match=r"not replacing .* with a link"):
+    kept = (world / "admin/tool").stat().st_mtime_ns
+    with pytest.raises(HoldfastError, match=f"{link} is a file, and the tool replaces only links; move it away, or"):
         await do(world, "install", link=link, path=one, priority=10)
+    assert (world / "admin/tool").stat().st_mtime_ns == kept  # a write would be an event, and the agent would try again
     (world / "admin/tool").write_text("auto\n/x\n\n/y\n")
     with pytest.raises(HoldfastError, match="the alternative /y is incomplete"):
         await do(world, "auto")

@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.resources.context import Completed
 from holdfast.resources.kinds._commands import reason
+from holdfast.resources.tool_packages import remedy
 
 MOUNT = """\
 mount: /mnt: special device /dev/nope does not exist.
@@ -90,3 +91,10 @@ def test_a_tool_without_messages_of_errors_has_said_so_in_its_last_lines(status,
 def test_a_reason_is_short():
     """A line of megabytes does not reach the log as a whole."""
     assert len(reason(Completed(("tool",), 1, 1, "", "x" * 10_000))) == 500
+
+
+def test_the_remedy_for_a_missing_tool_names_its_packages():
+    """Debian and distributions of RPM packages may call it differently, and one of them may not have it."""
+    assert remedy("crontab") == "install it with pkg.installed: cron (Debian) or cronie (RPM)"
+    assert remedy("/usr/bin/debconf-set-selections") == "install it with pkg.installed: debconf (Debian)"
+    assert remedy("frobnicate") == "is it installed?"

@@ -129,7 +129,7 @@ async def run(job: Job, emit: Callable[[Notice], None]) -> Outcome:
         if not meta.no_log:
             emit(Notice("debug", "traceback", job.call.identity, f"{job.call.kind} raised", error))
         text = f"internal error in {job.call.kind}: {type(error).__name__}: {error}"
-        return _outcome(job, clock, result=False, comment=text, failure=Failure(temporary=False))
+        return _outcome(job, clock, result=False, comment=text, failure=Failure(temporary=False, at=_line(job.call)))
     result = True if right or job.apply else None
     return _outcome(job, clock, result=result, refreshed=refreshed, failure=failure)
 
@@ -281,12 +281,19 @@ def _without_secrets(job: Job, result: bool | None, comment: str | None) -> Repo
     return Report(changes, text, diff, effect and Effect(effect.verbs, *about))
 
 
-def _said(call: Call, error: HoldfastError) -> str:
-    """Return the text of an error, with the lines of the arguments that it refuses."""
+def _said(call: Call, error: HoldfastError | OSError) -> tuple[str, str]:
+    """Return the text of an error, with the lines of the arguments that it refuses; otherwise the line of the state."""
     find = call.place
-    if find is None or not isinstance(error, WrongArguments):
-        return str(error)
-    return error.told(lambda path: f" ({find(path).location})")
+    if find is not None and isinstance(error, WrongArguments):
+        return error.told(lambda path: f" ({find(path).location})"), ""
+    why = describe_os_error(error) if isinstance(error, OSError) else str(error)
+    return why, _line(call)
+
+
+def _line(call: Call) -> str:
+    """Return the file and the line of a state."""
+    file, line, _ = call.location
+    return f"{file}:{line}" if line else file
 
 
 def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> Outcome:
@@ -294,14 +301,14 @@ def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> Outcome:
 
     In noop, a check may fail only because upstream changes were not made; the outcome is unknown then.
     """
-    why = describe_os_error(error) if isinstance(error, OSError) else _said(job.call, error)
+    why, at = _said(job.call, error)
     if isinstance(error, Temporary):
         # A command that timed out is run again only by `retry`.
         command = isinstance(error, Overdue) and kinds.action(job.call.resource)
-        return _outcome(job, clock, result=False, comment=why, failure=Failure(not command, error.delay))
+        return _outcome(job, clock, result=False, comment=why, failure=Failure(not command, error.delay, at))
     if job.unsure and not isinstance(error, Final):
         job.ctx.report = Report()
         comment = f"unknown until {', '.join(job.unsure)} has run ({why})"
         return _outcome(job, clock, result=None, comment=comment)._replace(undecided=True)
     transient = isinstance(error, OSError) and error.errno in TRANSIENT
-    return _outcome(job, clock, result=False, comment=why, failure=Failure(temporary=transient))
+    return _outcome(job, clock, result=False, comment=why, failure=Failure(transient, at=at))

@@ -60,6 +60,7 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
     now, options = asyncio.get_running_loop().time(), view.policy.options
     times = [timer.when() for timer in (vertex.timer, view.recheck if vertex.failed else None) if timer is not None]
     outcome, change, low = vertex.last.outcome, vertex.last.change, vertex.call.low
+    file, line, _ = vertex.call.location if vertex.failed else ("", 0, 0)
     return {
         "identity": vertex.identity,
         "kind": vertex.call.kind,
@@ -74,6 +75,8 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
         "running": vertex.queue.running,
         "waiting": vertex.timer is not None,
         "failed": vertex.failed,
+        "file": file,
+        "line": line,
         "flapping": limits.flaps(vertex, options, now),
         "next": round(max(0.0, min(times) - now), 1) if times else None,
         "last_change": change

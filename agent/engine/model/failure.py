@@ -22,6 +22,8 @@ class Failure(NamedTuple):
     """The next attempt may succeed without a change of the states."""
     delay: float | None = None
     """Seconds until the next attempt, if the error sets them."""
+    at: str = ""
+    """File and line of the state, `/etc/holdfast/states/web.sls:12`; empty if the message names them."""
 
 
 def backoff(meta: Meta | None, attempt: int, failure: Failure | None = None) -> float:
