@@ -33,7 +33,7 @@ FAMILIES = {1: "inet", 2: "ip", 3: "arp", 5: "netdev", 7: "bridge", 10: "ip6"}
 CHUNK, ROOM = 1 << 16, 1 << 22
 LIMIT = 64
 """MiB of output of a tool that are read."""
-VARIANT = 10.0
+VARIANT = 30.0
 """Seconds for which iptables is taken for the variant that it was: with iptables-legacy nothing can be kept."""
 
 
@@ -172,6 +172,8 @@ class Memory:
         self._variant = (False, 0.0)
         self.holding: dict[tuple[str, ...], frozenset[str]] = {}
         """Rule of a state -> lines of iptables; one of them is that rule."""
+        self.others: dict[tuple[str, ...], frozenset[str]] = {}
+        """Rule of a state -> lines of iptables; none of them is that rule."""
         self.rehearsed: dict[tuple[str, ...], tuple[str, list[Any]]] = {}
         """Rule of a state -> the script of nft that adds it, and what it added, in a form that can be compared."""
 
@@ -188,7 +190,7 @@ class Memory:
             return found
 
     async def uses_nf_tables(self, version: Callable[[], Awaitable[str]]) -> bool:
-        """Return whether iptables changes nf_tables; `version` returns its version, and is asked every ten seconds."""
+        """Return whether iptables changes nf_tables; `version` returns its version, and is asked every half minute."""
         known, until = self._variant
         if (now := asyncio.get_running_loop().time()) >= until:
             known = "nf_tables" in await version()

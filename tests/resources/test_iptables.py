@@ -104,7 +104,7 @@ def test_only_the_chain_counts_in_saved_rules():
     assert of_chain(text, "filter", "INPUT") == [":INPUT ACCEPT", "-A INPUT -j B"]
 
 
-async def test_a_rule_is_checked_again_only_if_a_line_of_its_chain_is_gone(tmp_path, monkeypatch):
+async def test_iptables_is_asked_for_a_rule_only_if_the_lines_of_its_chain_do_not_tell(tmp_path, monkeypatch):
     """A change elsewhere costs one listing for all rules; a rule that the agent has added is known by its line."""
     now, lines = [1], ["-A INPUT -j ACCEPT"]
     for module in (_netfilter, rules):
@@ -129,14 +129,18 @@ async def test_a_rule_is_checked_again_only_if_a_line_of_its_chain_is_gone(tmp_p
     ctx.calls.clear()
     assert await rule.check_apply(ctx, True)
     assert ctx.calls == []
-    now[0] += 1
-    lines[0] = "-A INPUT -j LOG"
-    assert await rule.check_apply(ctx, True)
-    assert ctx.calls == ["iptables -w -t filter -S"]
-    now[0] += 1
-    del lines[1]
-    assert not await rule.check_apply(ctx, False)
-    assert check in ctx.calls
+    listing = "iptables -w -t filter -S"
+    for change, present, calls in (
+        (lambda: lines.append("-A INPUT -j LOG"), True, [listing]),
+        (lambda: lines.__setitem__(slice(1, 3), []), False, [listing]),  # the line that is left is another rule
+        (lambda: lines.append("-A INPUT -j LOG"), False, [listing, check]),  # a new line may be the rule
+    ):
+        ctx.calls.clear()
+        now[0] += 1
+        change()
+        commands[check] = missing
+        assert await rule.check_apply(ctx, False) == present
+        assert ctx.calls == calls
 
 
 async def test_a_rule_that_was_there_is_one_of_the_lines_that_were_there(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
@@ -16,6 +17,8 @@ from holdfast.resources.kinds.iptables.options import demand_options, words
 NO_RULE = "does a matching rule exist in that chain"
 NO_TARGET = "' does not exist"
 """What iptables says of a rule that jumps to a chain which does not exist."""
+MOST = 200
+"""Lines of a chain of which it is remembered for each rule that they are other rules."""
 COPIES = 1000
 """Most copies of one rule that are deleted."""
 
@@ -54,7 +57,7 @@ class Rule(Saving, _packet_filter.Rule):
         return " ".join(self.rule)
 
     async def is_present(self, ctx: Context) -> bool:
-        """Return whether iptables finds the rule in the chain, or nothing that it has found there is gone."""
+        """Return whether iptables finds the rule in the chain; it is asked only where the lines do not tell."""
         known = await memory_of(ctx, self.program)
         if known is None:
             return await self._check(ctx)
@@ -63,9 +66,15 @@ class Rule(Saving, _packet_filter.Rule):
         if holding and holding <= lines:
             known.holding[self._key] = holding
             return True
+        if self._key in known.others and lines <= known.others[self._key]:
+            return False
         found = await self._check(ctx)
-        if found and generation() == began:
+        if generation() != began:
+            return found
+        if found:
             known.holding[self._key] = holding & lines or lines
+        elif len(lines) <= MOST:
+            known.others[self._key] = lines
         return found
 
     @property
@@ -95,7 +104,7 @@ class Rule(Saving, _packet_filter.Rule):
 
     async def _lines(self, ctx: Context) -> frozenset[str]:
         """Return the rules of the chain as iptables prints them."""
-        return frozenset(line for line in await self.listing(ctx) or () if line.startswith("-A "))
+        return frozenset(sys.intern(line) for line in await self.listing(ctx) or () if line.startswith("-A "))
 
     def dependencies(self) -> tuple[Dependency, ...]:
         """Add the chain to which the rule jumps."""
