@@ -45,6 +45,28 @@ def test_last_changes_that_differ_only_in_the_id_share_one_text() -> None:
     ]
 
 
+def test_the_usual_comment_is_not_kept_but_told() -> None:
+    """It says only that the resource is as declared, and there may be one for each resource."""
+    usual = Outcome("file.managed[/a[0]]", 1, result=True, comment="/a[0] is as declared")
+    assert usual.outline().comment == ""
+    assert usual.outline().said == usual.said == usual.comment
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome("file.managed[/a]", 1, result=True, comment="/b is as declared"),
+        Outcome("file.managed[/a]", 1, result=False, comment="/a is as declared"),
+        Outcome("file.managed[/a]", 1, result=True, comment="/a is as declared", ran=False),
+        Outcome("file.managed[/a]", 1, result=True, ran=False),
+        Outcome("file.managed[/a]", 1, result=None, undecided=True),
+    ],
+)
+def test_another_comment_is_kept_as_it_is(outcome: Outcome) -> None:
+    """An empty one stays empty, unless the resource was found as declared."""
+    assert outcome.outline().comment == outcome.outline().said == outcome.comment
+
+
 @pytest.mark.parametrize("identity", ["cmd.run[]", "cmd.run[x]"])
 def test_the_comment_of_a_last_change_has_no_nul_character(identity: str) -> None:
     r"""`\0` stands for the ID in the stored text."""

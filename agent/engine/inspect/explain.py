@@ -230,7 +230,7 @@ def _last(vertex: Vertex) -> dict[str, Any] | None:
         "result": outcome.result,
         "ran": outcome.ran,
         "reason": outcome.reason,
-        "comment": outcome.comment,
+        "comment": outcome.said,
         "public": outcome.public,
         "because": list(outcome.because),
         "undone": outcome.undone,
@@ -311,5 +311,5 @@ def _named(vertex: Vertex, view: View, now: float, *, comment: bool = False) -> 
     row: dict[str, Any] = {"identity": vertex.identity, "state": state_of(vertex, view, now)}
     if comment:
         outcome = vertex.last.outcome
-        row |= {"comment": outcome.comment, "public": outcome.public} if outcome else {"comment": "", "public": True}
+        row |= {"comment": outcome.said, "public": outcome.public} if outcome else {"comment": "", "public": True}
     return row

@@ -128,4 +128,4 @@ def _comment(vertex: Vertex, view: View) -> dict[str, Any]:
     if vertex.run.rest:
         return {"comment": vertex.run.rest.comment, "public": False}
     last = vertex.last.outcome
-    return {"comment": last.comment, "public": last.public} if last else {"comment": "not checked yet", "public": True}
+    return {"comment": last.said, "public": last.public} if last else {"comment": "not checked yet", "public": True}

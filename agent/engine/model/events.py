@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from holdfast.agent.engine.model.failure import Failure
+from holdfast.agent.phrases import as_declared
 from holdfast.resources.author import Author
 from holdfast.resources.effects import Effect
 from holdfast.resources.replaced import ReplacedFile
@@ -178,8 +179,20 @@ class Outcome(NamedTuple):
         return self.result is not True or bool(self.changes) or self.refreshed
 
     def outline(self) -> Outcome:
-        """Return the outcome without values and diff, which may be megabytes; only the names of changes are kept."""
-        return self._replace(changes=_names(*self.changes), diff="") if self.changes or self.diff else self
+        """Return what is kept of the outcome: of changes only the names, because values and diff may be megabytes.
+
+        The usual comment of a resource that is as declared is not kept either, because there may be one for each.
+        """
+        if self.changes or self.diff:
+            return self._replace(changes=_names(*self.changes), diff="")
+        usual = self.ran and not self.news and self.comment == as_declared(_id_of(self.identity))
+        return self._replace(comment="") if usual else self
+
+    @property
+    def said(self) -> str:
+        """The comment, also of an outline."""
+        silent = self.ran and not self.news and not self.comment
+        return as_declared(_id_of(self.identity)) if silent else self.comment
 
     @property
     def blocks(self) -> bool:
