@@ -49,6 +49,7 @@ LONGEST = (
     "tests/lab/test_users_attack.py",
     "tests/conformance/test_pkg.py",
     "tests/lab/test_packages.py",
+    "tests/lab/test_shelf.py",
     "tests/lab/test_the_service.py",
     "tests/daemon/test_running_agent.py",
     "tests/lab/test_power.py",

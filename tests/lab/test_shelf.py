@@ -64,6 +64,11 @@ def agent(host: Host, states: str, *, noop: bool = False) -> None:
     assert told.returncode == (1 if noop else 0), told.stdout
 
 
+def wrong(host: Host, expected: Mapping[str, str]) -> Sequence[str]:
+    """Return the kinds whose expression does not hold."""
+    return [kind for kind, right in zip(expected, holds(host, *expected.values()), strict=True) if not right]
+
+
 @pytest.fixture(scope="module")
 def applied(host: Host) -> Sequence[Mapping[str, bool]]:
     """What `holdfast apply` has changed from nothing, and when it ran again: kind -> whether it succeeded."""
@@ -128,11 +133,6 @@ def test_removed_states_are_undone(host: Host):
     assert wrong(host, {row.kind: row.right for row in reversible}) == []
     agent(host, "{}")
     assert (differing(before[0], configuration(host)), kernel(host)) == ({}, before[1])
-
-
-def wrong(host: Host, expected: Mapping[str, str]) -> Sequence[str]:
-    """Return the kinds whose expression does not hold."""
-    return [kind for kind, right in zip(expected, holds(host, *expected.values()), strict=True) if not right]
 
 
 def test_states_are_applied_from_nothing_and_again(host: Host, applied: Sequence[Mapping[str, bool]]):
