@@ -141,7 +141,7 @@ class Answers(Edgeable, Resource):
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return "All specified answers are already set"
+        return f"the answers of {self.name} are as declared"
 
 
 class Set(Answers, kind="debconf.set"):

@@ -37,6 +37,8 @@ class WithText(Composite):
     """Base of the kinds that put one text in place."""
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
+    sample: ClassVar[str] = r'"[Service]\nRestart=always"'
+    """A text that errors show."""
     name: Unit
     """The unit; without a suffix, `.service` is added. The file of `app@one` is the template `app@.service`."""
     contents: str | tuple[str, ...] | None = None
@@ -59,7 +61,7 @@ class WithText(Composite):
     @model_validator(mode="after")
     def _one_text(self) -> Self:
         if (self.contents is None) is (self.source is None):
-            raise ValueError("the unit needs a text: give either contents or source")
+            raise ValueError(f"the unit needs a text: give either contents, such as {self.sample}, or source")
         return self
 
     def managed(self, path: str, **more: Any) -> Mapping[str, Any]:
@@ -112,6 +114,8 @@ class Timer(WithText, kind="systemd_unit.timer"):
             Type=oneshot
             ExecStart=/usr/local/bin/backup
     """
+
+    sample: ClassVar[str] = r'"[Timer]\nOnCalendar=daily"'
 
     name: Unit
     """The timer; without a suffix, `.timer` is added."""
