@@ -37,6 +37,10 @@ def test_a_job_is_added_changed_and_removed(host: Host, driver: Driver):
     assert crontab(host, "app") == f"MAILTO=ops\n{TAG}\nPATH=/opt/bin\n"
     assert driver.apply("cron.absent", "night", user="app", identifier="night").right
 
+    host.sh(r"printf '# caf\351\n' | crontab -u app -")
+    driver.apply("cron.present", "/bin/true", user="app")
+    assert host.sh("crontab -u app -l | head -1 | od -An -tx1").split() == ["23", "20", "63", "61", "66", "e9", "0a"]
+
 
 def test_a_refusal_of_cron_is_the_error(host: Host, driver: Driver):
     """For a missing user, the crontab stays unchanged. The compiler reports invalid fields."""
