@@ -12,7 +12,7 @@ from deadline import DEADLINE
 from holdfast.resources import registry
 from holdfast.resources.kinds.ufw import base, kernel
 from holdfast.resources.kinds.ufw import rules as ufw_rules
-from holdfast.resources.kinds.ufw.kernel import Chain, Loaded, common, has, lacks, parse, rehearsed, restoring
+from holdfast.resources.kinds.ufw.kernel import Chain, Loaded, common, has, lacks, parse, rehearsed, restoring, told
 from holdfast.resources.testing import FakeContext
 
 DUMP = """\
@@ -134,6 +134,30 @@ async def test_files_that_were_edited_and_not_loaded_are_not_loaded_by_the_agent
     assert await loaded.agrees(ctx, (FULL, FULL))
     assert not await loaded.agrees(ctx, partly)
     assert await loaded.is_current(ctx, again=True)
+
+
+def test_others_may_set_the_policy_of_forwarded_packets():
+    """As long as all jumps of ufw are there; when these are lost, the policy comes back with them."""
+    forward = "-A FORWARD -j ufw-before-forward"
+    made = {"FORWARD": Chain("DROP", [forward]), "INPUT": Chain("DROP", [])}
+    theirs = {**made, "FORWARD": Chain("ACCEPT", [forward])}
+    assert told(theirs, made, made, made) == theirs
+    assert not lacks(theirs, told(theirs, made, made, made))
+    emptied = {**made, "FORWARD": Chain("ACCEPT", [])}
+    assert told(emptied, made, made, made) == made
+    assert lacks({**made, "INPUT": Chain("ACCEPT", [])}, told({"INPUT": Chain("ACCEPT", [])}, made, made, made))
+
+
+def test_a_lost_rule_comes_back_without_one_that_is_no_longer_declared():
+    """The agent remembers the lines of both, but only one of them is to be there."""
+    one, two = (f"{ufw_rules.TUPLE} allow any {port}" for port in (22, 23))
+    text = "*filter\n\n{}\n### END\n"
+    lines = ufw_rules.Lines()
+    lines.of = {"one": frozenset({one}), "two": frozenset({two})}
+    lines.seen({"a": text.format(f"{one}\n-A\n\n{two}\n-A\n"), "b": "x"})
+    assert lines.restored("one", {"a": text.format("").replace("\n\n\n", "\n\n"), "b": "x"}) == {
+        "a": text.format(f"{one}\n-A\n")
+    }
 
 
 @given(RULES, RULES)

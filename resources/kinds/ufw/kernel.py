@@ -23,6 +23,8 @@ from holdfast.resources.kinds._netfilter import LIMIT, kept
 PROGRAMS = ("iptables", "ip6tables")
 RUNNING = "ufw-user-input"
 """The chain by which ufw itself knows whether it is on."""
+FORWARD = "FORWARD"
+"""The chain whose policy others may set: programs that forward packets of containers and tunnels do."""
 SCRIPTS = ("/lib/ufw/ufw-init", "/usr/libexec/ufw/ufw-init")
 HOOKS = ("/etc/ufw/before.init", "/etc/ufw/after.init")
 """Programs of the operator that ufw runs, if they are executable: what they do is not known."""
@@ -206,7 +208,9 @@ def told(now: Chains, made: Chains, made_before: Chains, seen_before: Chains) ->
     found: dict[str, Chain] = {}
     for name, chain in made.items():
         here = now.get(name)
-        if here is not None and has(here, chain):
+        if here is not None and name == FORWARD and has(Chain(chain.policy, here.rules), chain):
+            found[name] = Chain(here.policy, chain.rules)
+        elif here is not None and has(here, chain):
             found[name] = chain
         elif name in seen_before and made_before.get(name) == chain:
             found[name] = seen_before[name]

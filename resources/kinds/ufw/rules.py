@@ -73,12 +73,14 @@ class Lines:
         """Return the lines that the files do not have."""
         return frozenset().union(*self.of.values()) - lines_of(files)
 
-    def restored(self, files: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the files that get lost lines back; empty if anything else has changed: then it is for ufw."""
+    def restored(self, key: str, files: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the files that get the lines of one rule back; empty if anything else has changed: that is for ufw."""
         lost = self.lost(files)
         if not lost or {path: without(text, lost) for path, text in self.files.items()} != files:
             return {}
-        return {path: text for path, text in self.files.items() if text != files[path]}
+        others = lost - self.of.get(key, frozenset())  # they may be of a rule that is no longer declared
+        found = {path: without(text, others) for path, text in self.files.items()}
+        return {path: text for path, text in found.items() if text != files[path]}
 
 
 def lines_of(files: Mapping[str, str]) -> frozenset[str]:
@@ -161,7 +163,7 @@ class Rule(Backed, Ufw):
         """Put the lines of the rule back, or let ufw add the rule with this action and comment."""
         async with file_lock(DIRECTORY):
             known, before = ctx.background, await self._files(ctx)
-            if isinstance(known, Lines) and (files := known.restored(before)):
+            if isinstance(known, Lines) and (files := known.restored(self._key, before)):
                 await self._put_back(ctx, files)
                 return
             done = await self._try(ctx)
@@ -174,12 +176,14 @@ class Rule(Backed, Ufw):
 
     async def _put_back(self, ctx: Context, files: Mapping[str, str]) -> None:
         """Load files of ufw into the kernel, as ufw does after a change, and write them."""
-        now = dict(zip(PROGRAMS, await present(ctx), strict=True))
-        for path, text in files.items():
-            program = PROGRAMS["6" in posixpath.basename(path)]
-            if RUNNING in now[PROGRAMS[0]]:
-                await restore(ctx, program, text)
+        on = RUNNING in (await present(ctx))[0]
+
+        async def put_back(path: str, text: str) -> None:
+            if on:
+                await restore(ctx, PROGRAMS["6" in posixpath.basename(path)], text)
             await self.overwrite(ctx, path, text)
+
+        await asyncio.gather(*(put_back(*each) for each in files.items()))
 
     @property
     def _key(self) -> str:
