@@ -56,7 +56,7 @@ class InGroup(Edgeable, Reversible, Resource):
         """Return the present group. Raises `Permanent` if there is none."""
         group = await self.group(ctx)
         if group is None:
-            raise Permanent(f"there are no alternatives for {self.name}")
+            raise Permanent(f"cannot {self.doing()}: it has no alternatives; declare one by alternatives.install")
         return group
 
     def chosen(self) -> str | None:

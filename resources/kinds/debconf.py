@@ -84,7 +84,7 @@ class Answers(Edgeable, Resource):
     async def wrong(self, ctx: Context) -> list[Answer]:
         """Return the answers that the database does not have, or not for this package."""
         if ctx.facts.get("os_family") != "Debian":
-            raise Final("only Debian and its relatives have debconf")
+            raise Final(f"cannot set answers of {self.name}: only Debian and its relatives have debconf")
         present = known([await _saved(ctx, path) for path in DATABASE])
         found = []
         for answer in await self.answers(ctx):
