@@ -36,6 +36,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has what a 
 USER = 12345
 SECRET = "the secret of root"
 """What is in the files that the user cannot read."""
+ARCHIVE = tar(directory("d"), Entry("d/f", b"new\n"), Entry("d/e/g", b"new\n"), link("d/l", "f"), Entry("f", b"new\n"))
 
 
 class Scene:
@@ -71,14 +72,7 @@ class Scene:
         (top / "source" / "f").write_text("new\n")
         (top / "source" / "d").mkdir()
         (top / "source" / "d" / "g").write_text("new\n")
-        members = (
-            directory("d"),
-            Entry("d/f", b"new\n"),
-            Entry("d/e/g", b"new\n"),
-            link("d/l", "f"),
-            Entry("f", b"new\n"),
-        )
-        (top / "archive").write_bytes(tar(*members))
+        (top / "archive").write_bytes(ARCHIVE)
         self.outside_before, self.moved_before = state_of(self.outside), state_of(self.home / "moved")
 
     def demand_untouched(self, top: Path) -> None:

@@ -35,11 +35,13 @@ def miscounted(view: View, *, settled: bool) -> Iterator[str]:
     wrong = {group: number for group, number in groups.items() if number}
     if wrong:
         yield f"the census is wrong by {wrong}"
+    if not settled:
+        return
     undelivered = {
         vertex: number
         for vertex in view.graph
         if not vertex.queue.removed
         and (number := sum(view.deliveries.behind(edge) > 0 for edge, _ in incoming(vertex)))
     }
-    if settled and dict(view.deliveries.undelivered()) != undelivered:
+    if dict(view.deliveries.undelivered()) != undelivered:
         yield f"undelivered to {[vertex.identity for vertex in undelivered]}, and known only of others"
