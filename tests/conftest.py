@@ -72,8 +72,11 @@ MEASURES = frozenset({"effort", "longest_pause", "callbacks", "within"})
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return two processes for each CPU: many tests wait, for a host, a command or an event."""
-    return 2 * len(os.sched_getaffinity(0))
+    """Return two processes for each CPU: many tests wait, for a host, a command or an event.
+
+    On CI there is one more: the chaos test occupies one for ten minutes, and two thirds of that it waits.
+    """
+    return 2 * len(os.sched_getaffinity(0)) + CI
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
