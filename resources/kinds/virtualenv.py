@@ -27,9 +27,9 @@ Program = Annotated[str, shaped(r"/[^\x00-\x1f\x7f]+|[A-Za-z0-9_][A-Za-z0-9._-]*
 class Managed(Choosing, kind="virtualenv.managed"):
     """A virtual environment of Python exists, with the declared packages.
 
-    Python's own `venv` makes it. It is made again, with its packages kept, if its Python is missing. As root, it is not
-    made where another user could change it: give `user`. inotify reports changes of its directories of programs and of
-    packages, and of the files of requirements.
+    Python's own `venv` makes it. It is made again, with its packages kept, if its Python is missing or if its creation
+    was interrupted. As root, it is not made where another user could change it: give `user`. inotify reports changes of
+    its directories of programs and of packages, and of the files of requirements.
 
     /srv/app/venv:
       virtualenv.managed:
@@ -109,8 +109,7 @@ class Managed(Choosing, kind="virtualenv.managed"):
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Make the environment, then install packages in it."""
-        there = await ctx.run("test", "-x", f"{self.name}/bin/python", user=self.runas, check=False)
-        if there.retcode == 0:
+        if await self._is_whole(ctx):
             return await super().check_apply(ctx, apply)
         made = Effect(("create",), f"the virtual environment {self.name}")
         if not apply:
@@ -134,6 +133,12 @@ class Managed(Choosing, kind="virtualenv.managed"):
         ctx.report.changes = {**ctx.report.changes, "new": version.stdout.strip()}
         ctx.report.did(made, applied=True)
         return False
+
+    async def _is_whole(self, ctx: Context) -> bool:
+        """Return whether the environment has a Python, and `activate`, which venv writes last."""
+        python, last = f"{self.name}/bin/python", f"{self.name}/bin/activate"
+        done = await ctx.run("test", "-x", python, "-a", "-f", last, user=self.runas, check=False)
+        return done.retcode == 0
 
     def uids(self) -> tuple[Uid, ...]:
         """Return the directory."""

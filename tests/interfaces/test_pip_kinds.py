@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import Permanent
@@ -200,3 +202,15 @@ async def test_files_of_requirements_are_watched(tmp_path: Any, kind: str, name:
     ctx = FakeContext(tmp_path, interfaces={"pip": Watched({})})
     declare(kind, name, requirements=["more/a.txt", "/b.txt"], cwd="/srv").watch(ctx)
     assert ctx.watched == ["/srv/more/a.txt", "/b.txt"]
+
+
+async def test_an_environment_whose_creation_was_interrupted_is_made_again(tmp_path: Any) -> None:
+    """The program was killed after it had made the link to Python, and before it installed pip."""
+    python = tmp_path / "venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    state = declare("virtualenv.managed", str(tmp_path / "venv"))
+    async with LocalHost(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
+        assert not await state.check_apply(host.context("a"), False)
+        (python.parent / "activate").write_text("")
+        assert await state.check_apply(host.context("b"), False)
