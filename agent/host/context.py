@@ -187,9 +187,9 @@ class HostContext:
 
         await self._host.flushes.done()
         command = CommandSpec(
-            argv, cwd, env, stdin, user, group, umask, timeout, check, limit, on_start, stop_signal, combined, on_line
-        )
-        command = command._replace(exact=exact)
+            argv, cwd, env, stdin, user, group, umask, timeout, check, limit, on_start, stop_signal, combined, on_line,
+            exact=exact,
+        )  # fmt: skip
         if shown and self._host.onlooker:
             command = command._replace(on_output=partial(self._host.onlooker, self.identity))
         return await run(command, self._host.blocking)

@@ -39,6 +39,7 @@ class CommandSpec(NamedTuple):
     on_output: Callable[[str, bytes], None] | None = None
     """Called with `stdout` or `stderr` and the data; with empty data at the end."""
     exact: bool = False
+    """Bytes of the standard output that are not UTF-8 become surrogates; otherwise they are replaced."""
 
 
 class CommandUser(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the kinds of iptables and of nftables share: chains, policies, rules, and how these are saved for the next boot.
+"""What the kinds of iptables and of nftables share: chains, policies, and how rules are saved for the next boot.
 
 Each of the two says in `base.py` by which words its tool knows a place, and in its other modules what the tool does.
 """
@@ -9,9 +9,6 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pydantic import ConfigDict, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
-
 from holdfast.resources import paths
 from holdfast.resources.context import Completed, Context, Watch, announced
 from holdfast.resources.contract import Concern, Resource, Uid
@@ -19,7 +16,6 @@ from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
-from holdfast.resources.fields import field, plain_numbers
 from holdfast.resources.file_locks import file_lock
 from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds._netfilter import Filter, changes
@@ -292,123 +288,3 @@ class Flushing(PacketFilter):
         ctx.report.changes = {"locale": self.name}
         ctx.report.did(Effect(("remove",), self.where, f"{rules} rules"), applied=apply)
         return False
-
-
-class Rule(Saving):
-    """Base of the kinds of rules: every other argument is a part of the rule."""
-
-    model_config = ConfigDict(extra="allow")
-
-    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("add", "remove", "change")
-
-    options: dict[str, Any] = field(default_factory=dict)
-    """The rule, made from all further arguments."""
-
-    @classmethod
-    @abstractmethod
-    def demand_rule(cls, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-        """Raise `ValueError` if these are not the options of a rule, if possible with the name of the option first."""
-
-    @property
-    @abstractmethod
-    def text(self) -> str:
-        """The rule for people."""
-
-    @abstractmethod
-    async def is_present(self, ctx: Context) -> bool:
-        """Return whether the rule is in the chain."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _gather(cls, given: Any) -> Any:
-        """Collect the options. An error has the position of the option."""
-        if not isinstance(given, dict):
-            return given
-        own = cls.model_fields.keys() | cls.refused.keys() | cls.ignored.keys()
-        inner = given.get("options", {})
-        if not isinstance(inner, dict):
-            raise ValueError("options is a mapping of options: write each as an argument of its own")  # noqa: TRY004
-        options = {str(key): plain_numbers(value) for key, value in given.items() if key not in own}
-        options = {**inner, **options}
-        try:
-            cls.demand_rule(given, options)
-        except ValueError as error:
-            name, why = error.args if len(error.args) > 1 else ("chain", str(error))
-            raise wrong(cls, name, why) from None
-        return {key: value for key, value in given.items() if key in own} | {"options": options}
-
-    async def probe(self, ctx: Context) -> State:
-        """Return whether the rule is in the chain, and saved."""
-        present = await self.is_present(ctx)
-        return {"present": present, "saved": await self.is_saved(ctx)}
-
-    def uids(self) -> tuple[Uid, ...]:
-        """Return the uid of the rule."""
-        return ((self.tool, f"{self.place} {self.text}"),)
-
-    def effect(self, delta: Delta) -> Effect:
-        """Return what a repair does to the chain."""
-        if delta.fields == ("saved",):
-            return Effect(("change",), "the saved rules")
-        if not (delta.before or {}).get("present", True):
-            return Effect(("add",), self.text, detail=f" to {self.where}")
-        return Effect(("remove",), self.text, detail=f" from {self.where}")
-
-    def explain(self, ctx: Context) -> str:
-        """Return why no change was needed."""
-        return f"{self.text} is {'' if (self.desired() or {}).get('present') else 'not '}in {self.where}"
-
-
-def wrong(cls: type[Rule], key: str, why: str) -> ValidationError:
-    """Return an error at one argument."""
-    error = InitErrorDetails(type=PydanticCustomError("value_error", "{why}", {"why": why}), loc=(key,), input=None)
-    return ValidationError.from_exception_data(cls.__name__, [error])
-
-
-class Adding(Rule, Reversible):
-    """Base of the kinds that add a rule."""
-
-    opposite: ClassVar[str] = ""
-    """The kind that removes a rule."""
-
-    def desired(self) -> State:
-        """Return that the rule is in the chain, and saved."""
-        return {"present": True, "saved": True}
-
-    async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Add the rule, and save all rules."""
-        if "present" in delta.fields:
-            await self.add(ctx)
-        await self.write(ctx)
-
-    @abstractmethod
-    async def add(self, ctx: Context) -> None:
-        """Add the rule."""
-
-    async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return that there is no such rule, if there is none now."""
-        if await self.is_present(ctx):
-            return None
-        return self.inverse_of(self.opposite, "family", "table", "chain", "save", **self.options)
-
-
-class Deleting(Rule):
-    """Base of the kinds that remove a rule."""
-
-    refused: ClassVar[Mapping[str, str]] = {
-        "position": "the number of a rule is another one after each deletion: give what the rule consists of"
-    }
-
-    def desired(self) -> State:
-        """Return that the rule is not in the chain, and that this is saved."""
-        return {"present": False, "saved": True}
-
-    async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Delete all copies of the rule, and save the others."""
-        if "present" in delta.fields:
-            await self.delete(ctx)
-        await self.write(ctx)
-
-    @abstractmethod
-    async def delete(self, ctx: Context) -> None:
-        """Delete all copies of the rule."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 from holdfast.resources.context import Context
 from holdfast.resources.dependencies import Dependency
 from holdfast.resources.fields import field
-from holdfast.resources.kinds import _packet_filter
+from holdfast.resources.kinds import _packet_rules
 from holdfast.resources.kinds._netfilter import generation, memory_of
 from holdfast.resources.kinds.iptables.base import Chain, Saving
 from holdfast.resources.kinds.iptables.options import demand_options, words
@@ -23,7 +23,7 @@ COPIES = 1000
 """Most copies of one rule that are deleted."""
 
 
-class Rule(Saving, _packet_filter.Rule):
+class Rule(Saving, _packet_rules.Rule):
     """Base of the kinds of rules: every other argument is an option of iptables."""
 
     chain: Chain
@@ -115,7 +115,7 @@ class Rule(Saving, _packet_filter.Rule):
         )
 
 
-class Adding(Rule, _packet_filter.Adding):
+class Adding(Rule, _packet_rules.Adding):
     """Base of the kinds that add a rule."""
 
     opposite: ClassVar[str] = "iptables.delete"
@@ -166,7 +166,7 @@ class Insert(Adding, kind="iptables.insert"):
         await self.change(ctx, "-I", self.chain, str(min(self.position, rules + 1)))
 
 
-class Delete(Rule, _packet_filter.Deleting, kind="iptables.delete"):
+class Delete(Rule, _packet_rules.Deleting, kind="iptables.delete"):
     """A rule is not in a chain.
 
     no telnet:

@@ -12,13 +12,13 @@ from pydantic import Field
 from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import field
-from holdfast.resources.kinds import _packet_filter
+from holdfast.resources.kinds import _packet_rules
 from holdfast.resources.kinds._netfilter import LIMIT, memory
 from holdfast.resources.kinds.nftables.base import FAMILIES, Name, Saving
 from holdfast.resources.kinds.nftables.ruleset import added, demand_options, rehearsal, rules_of, text_of
 
 
-class Rule(Saving, _packet_filter.Rule):
+class Rule(Saving, _packet_rules.Rule):
     """Base of the kinds of rules: every other argument is a part of the rule."""
 
     table: Name
@@ -79,7 +79,7 @@ class Rule(Saving, _packet_filter.Rule):
         return wanted
 
 
-class Adding(Rule, _packet_filter.Adding):
+class Adding(Rule, _packet_rules.Adding):
     """Base of the kinds that add a rule."""
 
     opposite: ClassVar[str] = "nftables.delete"
@@ -138,7 +138,7 @@ class Insert(Adding, kind="nftables.insert"):
         return f"insert rule {self.place} index {self.position - 1}"
 
 
-class Delete(Rule, _packet_filter.Deleting, kind="nftables.delete"):
+class Delete(Rule, _packet_rules.Deleting, kind="nftables.delete"):
     """A rule is not in a chain.
 
     no telnet:
