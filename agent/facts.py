@@ -28,6 +28,9 @@ from holdfast.states.source.files import exists
 
 Grains = dict[str, Any]
 
+SALT = (3007, 17)
+"""What `saltversion` says to formulas that ask for it: the version of Salt with whose language states are compared."""
+
 FAMILIES = {
     "debian": "Debian",
     "rhel": "RedHat",
@@ -318,6 +321,8 @@ def _process(_: Path) -> Grains:
         "gid": gid,
         "username": _try(lambda: pwd.getpwuid(uid).pw_name),
         "pid": os.getpid(),
+        "saltversion": ".".join(map(str, SALT)),
+        "saltversioninfo": list(SALT),
         "pythonversion": list(sys.version_info),
         "pythonexecutable": sys.executable,
         "locale_info": {"timezone": time.tzname[0], "defaultencoding": sys.getfilesystemencoding()},

@@ -309,9 +309,10 @@ class Place:
             drop_acls(path)
             os.chown(path, -1, os.getegid())
 
-    def mkdir(self, uid: int = -1, gid: int = -1, mode: int = 0o755) -> SafeDirectory:
+    def mkdir(self, uid: int = -1, gid: int = -1, mode: int | None = None) -> SafeDirectory:
         """Make a directory: private at first, then with owner and mode.
 
+        Without a mode it is 0755, with the set-group-ID bit of its parent, unless an untrusted user may write that.
         Raises `OSError`, and `Unsafe` if it was replaced.
         """
         os.mkdir(self.at, 0o700, dir_fd=self.fd)
@@ -327,6 +328,8 @@ class Place:
         self._disinherit(path)
         if uid >= 0 or gid >= 0:
             os.chown(path, uid, gid)
+        if mode is None:
+            mode = 0o755 | (0 if self.directory.holders else made.info.st_mode & stat.S_ISGID)
         os.chmod(path, mode)  # noqa: PTH101 - fchmod refuses such a descriptor
         return made.again()
 

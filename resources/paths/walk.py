@@ -135,8 +135,8 @@ def _open_trusted(path: str) -> tuple[Handle, os.stat_result]:
     return handle, info
 
 
-def make_parents(path: str, uid: int = -1, gid: int = -1, mode: int = 0o755) -> list[str]:
-    """Make the missing parents of a path; return their paths, outermost first.
+def make_parents(path: str, uid: int = -1, gid: int = -1, mode: int | None = None) -> list[str]:
+    """Make the missing parents of a path; return their paths, outermost first. `mode` is that of `Place.mkdir`.
 
     Existing directories are not changed. Raises `OSError` and `Unsafe`.
     """

@@ -83,6 +83,14 @@ def test_an_empty_root_has_grains(tmp_path):
     assert json.loads(json.dumps(facts.GrainParts(tmp_path).read()))["os"] == "Linux"
 
 
+def test_the_version_of_salt_is_that_of_the_language(tmp_path):
+    """Formulas ask for it, as text and as a list of numbers."""
+    found = facts.GrainParts(tmp_path).read()
+
+    assert found["saltversion"] == "3007.17"
+    assert found["saltversioninfo"] == [3007, 17]
+
+
 def test_grains_take_little_cpu_time():
     """Each one-shot run reads them, so this takes milliseconds, imports aside."""
     facts.GrainParts(Path("/")).read()

@@ -360,3 +360,24 @@ def test_the_mount_table_is_parsed(tmp_path, monkeypatch):
         {"/home/u/my files": USER, "/home/u/a\rb": USER},
         ("/", "/home/u/my files", "/sys/fs/fuse", "/mnt/root", "/home/u/a\rb"),
     )
+
+
+@pytest.mark.parametrize(("mode", "made"), [(None, 0o2755), (0o755, 0o755), (0o750, 0o750)])
+def test_a_new_directory_has_the_group_of_a_parent_that_gives_it(top, mode, made):
+    """So does the kernel. Without a declared mode, what is made below the new directory gets the group, too."""
+    os.chown(top / "etc/d", 0, os.getegid())
+    (top / "etc/d").chmod(0o2755)
+
+    paths.make_parents(str(top / "etc/d/one/two/file"), mode=mode)
+
+    for name in ("one", "one/two") if mode is None else ("one",):
+        assert (top / "etc/d" / name).stat().st_mode & 0o7777 == made
+
+
+def test_a_new_directory_in_that_of_a_user_gives_no_group(top):
+    """The group of a user's directory is not that of files of root."""
+    (top / "home/u/sub").chmod(0o2755)
+
+    paths.make_parents(str(top / "home/u/sub/one/file"))
+
+    assert (top / "home/u/sub/one").stat().st_mode & 0o7777 == 0o755

@@ -175,9 +175,9 @@ class Ownership(NamedTuple):
         """Set owner and mode where they differ, never on the target of a link. Raises `OSError` and `Unsafe`."""
         change(place, seen, max(self.uid, UNDECLARED), max(self.gid, UNDECLARED), self.mode)
 
-    def make(self, place: Place, mode: int) -> None:
-        """Make a directory with this owner; `mode` applies if none is declared. Raises `OSError` and `Unsafe`."""
-        place.mkdir(max(self.uid, UNDECLARED), max(self.gid, UNDECLARED), mode if self.mode is None else self.mode)
+    def make(self, place: Place) -> None:
+        """Make a directory with this owner and mode. Raises `OSError` and `Unsafe`."""
+        place.mkdir(max(self.uid, UNDECLARED), max(self.gid, UNDECLARED), self.mode)
 
 
 def _name(number: int) -> str:
@@ -224,8 +224,8 @@ def passable(mode: int) -> int:
     return mode | (mode & 0o444) >> 2
 
 
-def make_parents(path: str, owner: Ownership, mode: int = 0o755) -> None:
-    """Make the missing parent directories of a path. Raises `Permanent` or `Temporary`."""
+def make_parents(path: str, owner: Ownership, mode: int | None = None) -> None:
+    """Make the missing parents of a path, with a mode as for `Place.mkdir`. Raises `Permanent` or `Temporary`."""
     try:
         paths.make_parents(path, max(owner.uid, UNDECLARED), max(owner.gid, UNDECLARED), mode)
     except OSError as error:

@@ -247,10 +247,10 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         """Make the directory, and its parents."""
         demand_parent(self.name, makedirs=self.makedirs, apply=True)
         if self.makedirs:
-            make_parents(self.name, owner, NEW_DIRECTORY if owner.mode is None else owner.mode)
+            make_parents(self.name, owner, owner.mode)
         place = place_of(self.name)
         with os_errors("make directory", self.name):
-            owner.make(place, NEW_DIRECTORY)
+            owner.make(place)
         return self._enter(place)
 
     def _make_way(self) -> None:

@@ -154,7 +154,7 @@ class Mirror:
         if seen is None and self._apply:
             owner.demand(self._top)
             self._ctx.report.touched = True
-            make_parents(self._top, owner, NEW_DIRECTORY if owner.mode is None else owner.mode)
+            make_parents(self._top, owner, owner.mode)
         with os_errors("make directory", self._top):
             self._directory(self._top, paths.at(self._top) if self._apply else found(self._top)[0], seen)
 
@@ -208,7 +208,7 @@ class Mirror:
             owner.demand(path)
             self._ctx.report.touched = True
             if seen is None:
-                owner.make(place, NEW_DIRECTORY)
+                owner.make(place)
             else:
                 owner.put(place, seen)
         self.changes[path] = wrong

@@ -85,7 +85,7 @@ class Rename(OwnedResource, kind="file.rename"):
             owner.demand(self.name)
             ctx.report.touched = True
             if self.makedirs:
-                make_parents(self.name, owner, int(self.dir_mode or "0755", 8))
+                make_parents(self.name, owner, octal(self.dir_mode))
             await ctx.long_blocking(self._move, origin, given, place_of(self.name))
         how = f" by renaming {self.source}"
         report_placed(ctx, self.name, self.source, how, existed=existed, apply=apply)

@@ -22,6 +22,7 @@ from holdfast.resources.kinds.file.base import (
     found,
     make_parents,
     note,
+    octal,
     os_errors,
     ownership,
     place_of,
@@ -98,7 +99,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         await ctx.assignment.announce()
         ctx.report.touched = True
         if self.makedirs:
-            make_parents(self.name, owner, int(self.dir_mode or self.mode or "0755", 8))
+            make_parents(self.name, owner, octal(self.dir_mode or self.mode))
         place = place_of(self.name)
         if leads == self.target and seen is not None and not place.refusal(seen):
             with os_errors("change owner of", self.name):

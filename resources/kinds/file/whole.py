@@ -259,12 +259,12 @@ class WholeFile(Reversible, OwnedResource):
                 comparison.place, comparison.wanted or b"", mode=mode, uid=uid, gid=gid, check=self._checker(ctx)
             )
 
-    def _parent_mode(self) -> int:
+    def _parent_mode(self) -> int | None:
         declared = octal(self.dir_mode)
         if declared is not None:
             return declared
         mode = self.declared_mode()
-        return 0o755 if mode is None else passable(mode)
+        return None if mode is None else passable(mode)
 
     def _checker(self, ctx: Context) -> Callable[[str], Awaitable[None]] | None:
         """Return the check that `write_file` calls with the path of the temporary file before it replaces the file."""
