@@ -213,9 +213,9 @@ class InAcl(Edgeable, Reversible, Resource):
         """Return the arguments that a state of the same entries has, too."""
         return {"name": self.name, "acl_type": self.acl_type}
 
+    @abstractmethod
     def declared(self, function: str, names: Sequence[str], **more: str) -> Declaration:
         """Return a state of this family for the entries of these users or groups."""
-        raise NotImplementedError
 
     async def inverse(self, ctx: Context) -> Declaration | None:
         """Return the present entries, or that there are none; None for several paths, and if only some are there."""
