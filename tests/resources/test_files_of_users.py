@@ -131,6 +131,17 @@ async def test_who_makes_a_file_first_does_not_stay_its_owner(host, top):
     assert [(top / place).stat().st_uid for place in ("u/f", "tmp/f", "etc/g")] == [0, 0, USER]
 
 
+async def test_a_plan_says_why_a_file_loses_an_owner_that_is_not_declared(host, top):
+    """The sentence names who could have put the file there, and what keeps the owner."""
+    his(top / "u/f", "content")
+    cls = registry.find("file.managed")
+    ctx = host.context("x")
+    reason = "no user is declared, and user 12345 could have put the file there; user: 12345 would keep its owner"
+    for declared, detail in (({}, f" ({reason})"), ({"user": 0}, "")):
+        await cls.declare(str(top / "u/f"), contents="content\n", **declared).check_apply(ctx, apply=False)
+        assert ctx.report.effect.detail == detail
+
+
 async def test_what_he_holds_open_is_not_root_s_afterwards(host, top):
     """The right content, the wrong owner: he could write it through his descriptor when it is root's."""
     his(top / "u/f", "right\n")

@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, model_validator
 
+from holdfast.resources import accounts
 from holdfast.resources.context import Context, announced
 from holdfast.resources.diff import hidden, unified
 from holdfast.resources.effects import Effect, EffectVerb
@@ -297,11 +298,21 @@ class WholeFile(Reversible, OwnedResource):
         changes = {part: change for part, change in changes.items() if part not in left}
         ctx.report.diff = "" if instead or "diff" in left else diff
         parts = " and ".join(["content" if part == "diff" else part for part in changes])
-        effect = Effect(("change",), comparison.path, parts)
+        effect = Effect(("change",), comparison.path, parts, self._why_owner(comparison, wrong))
         if comparison.seen is None:
             foreseen = "" if apply else comparison.owner.of_new(NEW_FILE)
             effect = Effect(("create",), comparison.path, detail=foreseen)
         note(ctx, changes, effect, applied=apply)
+
+    def _why_owner(self, comparison: Comparison, wrong: dict[str, str]) -> str:
+        """Return, for a file that loses its owner although none is declared, the reason and how to prevent that."""
+        if self.user is not None or "user" not in wrong or comparison.seen is None or comparison.place is None:
+            return ""
+        writers = " and ".join(map(accounts.user_name, sorted(comparison.place.who(comparison.seen))))
+        return (
+            f" (no user is declared, and user {writers} could have put the file there; "
+            f"user: {accounts.user_name(comparison.seen.st_uid)} would keep its owner)"
+        )
 
     def _changes(
         self, comparison: Comparison, wrong: dict[str, str], instead: str, apply: bool
