@@ -187,7 +187,7 @@ def without(entry: Entry, repo: Repo) -> Repo | None:
 
 
 def as_line(repo: Repo) -> str:
-    """Return an entry of the host as one line; it names one repository."""
+    """Return an entry of the host as one line; of an entry of several repositories, the first one."""
     extra = repo.extra
     fields = {"Types": extra["types"][0], "URIs": repo.uris[0], "Suites": extra["suites"][0]}
     lists = {"Components": "components", "Architectures": "architectures"}

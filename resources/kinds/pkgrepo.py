@@ -209,7 +209,9 @@ def _of_section(repo: Repo) -> Declaration:
 class Absent(Repository, kind="pkgrepo.absent"):
     """A repository of packages is not configured.
 
-    On apt, the components of the entry are removed from all files.
+    On apt, the components of the entry are removed from all files. A name that is no entry is that of a file, without
+    its ending: the only entry of `/etc/apt/sources.list.d/NAME.list` or `NAME.sources` is removed; a file with several
+    entries is an error, which shows them.
 
     deb https://deb.example.org/apt stable main:
       pkgrepo.absent
@@ -239,6 +241,8 @@ class Absent(Repository, kind="pkgrepo.absent"):
         """Remove the repository wherever it is, one entry after the other: the ids of entries are their positions."""
         if is_rpm(ctx):
             return (await pkg.repo_remove(self.name, test=test)).changes
+        if self.ppa is None and self._named() is None:
+            return await self._remove_called(pkg, test=test)
         entry = self.entry(ctx)
         changes: dict[str, Any] = {}
         while repo := next((each for each in (await pkg.repos()).values() if entry.shares(each)), None):
@@ -246,6 +250,23 @@ class Absent(Repository, kind="pkgrepo.absent"):
             if test:
                 break
         return changes
+
+    async def _remove_called(self, pkg: PkgInterface, *, test: bool) -> Mapping[str, Any]:
+        """Remove the only entry of the file that has this name."""
+        files = (f"{apt.PARTS}/{self.name}.list", f"{apt.PARTS}/{self.name}.sources")
+        found = [repo for repo in (await pkg.repos()).values() if repo.extra["file"] in files]
+        if len(found) > 1:
+            entries = ", ".join(repr(hidden(apt.as_line(repo))) for repo in found)
+            raise Final(
+                f"cannot remove the repository {self.name}: {found[0].extra['file']} has several entries; declare "
+                f"each entry that must go by its whole text, or the file with file.absent: {entries}"
+            )
+        if not found:
+            return {}
+        entry = apt.entry_of(apt.as_line(found[0])) if apt.is_single(found[0]) else None
+        if entry is not None:
+            return await self._remove(pkg, entry, found[0], test=test)
+        return (await pkg.repo_remove(found[0].id, test=test, options={"key": bool(self.keyid)})).changes
 
     async def _remove(self, pkg: PkgInterface, entry: apt.Entry, repo: Repo, *, test: bool) -> Mapping[str, Any]:
         try:
@@ -259,4 +280,7 @@ class Absent(Repository, kind="pkgrepo.absent"):
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return f"the repository {hidden(self.ppa or self.name)} is absent"
+        comment = f"the repository {hidden(self.ppa or self.name)} is absent"
+        if is_rpm(ctx) or self.ppa or self._named() is not None:
+            return comment
+        return f"{comment}: {apt.PARTS} has no file of that name"

@@ -158,6 +158,43 @@ async def test_only_the_named_components_are_removed(apt, run):
     assert (apt.read("/etc/apt/sources.list"), apt.read(LIST)) == (f"{LINE.replace('main', 'extra')}\n", None)
 
 
+@pytest.mark.parametrize("ending", ["list", "sources"])
+async def test_a_bare_name_is_that_of_the_file(apt, run, ending):
+    """`absent` removes its only entry with the key; a name without a file is absent, as for Salt."""
+    right, ctx = await run(apt, "pkgrepo.absent", "docker")
+    assert (right, ctx.report.changes) == (True, {})
+    assert ctx.report.comment == ("the repository docker is absent: /etc/apt/sources.list.d has no file of that name")
+    file = f"/etc/apt/sources.list.d/docker.{ending}"
+    await run(apt, "pkgrepo.managed", LINE, file=file, key_text=KEY)
+    apt.write("/etc/apt/sources.list", "deb https://y.example.org/ stable main\n")
+    right, ctx = await run(apt, "pkgrepo.absent", "docker", apply=False)
+    changes = {"repo": "docker", "key": {"old": "key", "new": None}}
+    assert (right, ctx.report.changes, bool(apt.read(file))) == (False, changes, True)
+    assert not (await run(apt, "pkgrepo.absent", "docker"))[0]
+    assert (apt.read(file), apt.read(PATH)) == (None, None)
+    assert (await run(apt, "pkgrepo.absent", "docker"))[0]
+    assert (await run(apt, "pkgrepo.absent", "sources.list"))[0], "the main file is no repository"
+    assert apt.read("/etc/apt/sources.list")
+
+
+async def test_a_bare_name_of_several_entries_is_an_error(apt, run):
+    """It shows them, without passwords, and nothing is removed."""
+    text = f"{LINE}\ndeb-src https://me:secret@x.example.org/apt stable main\n"
+    apt.write("/etc/apt/sources.list.d/docker.list", text)
+    with pytest.raises(HoldfastError, match="has several entries; declare each entry") as error:
+        await run(apt, "pkgrepo.absent", "docker")
+    assert "'deb-src https://***@x.example.org/apt stable main'" in str(error.value)
+    assert apt.read("/etc/apt/sources.list.d/docker.list") == text
+
+
+async def test_a_paragraph_of_several_repositories_is_removed_by_its_bare_name(apt, run):
+    """The file of that name is removed, although no single line names the entry."""
+    file = "/etc/apt/sources.list.d/both.sources"
+    apt.write(file, "Types: deb deb-src\nURIs: https://x.example.org/apt\nSuites: stable\nComponents: main\n")
+    await run(apt, "pkgrepo.absent", "both")
+    assert apt.read(file) is None
+
+
 async def test_a_clean_file_has_no_other_entries(apt, run):
     """Once the file has only this entry, nothing is left to do."""
     file = "/etc/apt/sources.list.d/x.list"
