@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 
 class CaseFailed(AssertionError):
     """The result of a case is not the declared one; the text shows both."""
@@ -17,6 +19,11 @@ def expect(what: str, wanted: object, got: object) -> None:
     """Raise `CaseFailed` unless both are equal."""
     if wanted != got:
         raise CaseFailed(f"{what}: wanted {wanted!r}, got {got!r}")
+
+
+def parsed(text: str) -> Any:
+    """Return the data of a YAML text, which libyaml parses ten times as fast as `yaml.safe_load`."""
+    return yaml.load(text, yaml.CSafeLoader)
 
 
 def placed(value: Any, names: Mapping[str, str]) -> Any:

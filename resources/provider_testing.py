@@ -36,10 +36,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, get_type_hints
 
-import yaml
 from pydantic import TypeAdapter
 
-from holdfast.resources.case_files import CaseFailed, expect, make, placed, seen_as
+from holdfast.resources.case_files import CaseFailed, expect, make, parsed, placed, seen_as
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.interfaces.binding import Bound
@@ -213,7 +212,7 @@ def _build(path: Path, root: Path) -> tuple[dict[str, Any], FakeProviderHost, Bo
     root.mkdir()
     host = FakeProviderHost(root)
     texts = [file.read_text(encoding="utf-8") for file in (path.with_name(SHARED), path) if file.exists()]
-    *shared, case = [placed(yaml.safe_load(text), {"root": str(root)}) for text in texts]
+    *shared, case = [placed(parsed(text), {"root": str(root)}) for text in texts]
     for given in [*shared, case.get("is") or {}]:
         host.become(given)
     return case, host, bind(demand(interface), host, tool, tool=tool)

@@ -35,10 +35,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from holdfast.resources import paths, registry
-from holdfast.resources.case_files import CaseFailed, expect, make, placed, seen_as, snapshot
+from holdfast.resources.case_files import CaseFailed, expect, make, parsed, placed, seen_as, snapshot
 from holdfast.resources.context import UNASSIGNED, Assignment, Completed, I, Report
 from holdfast.resources.contract import Resource
 from holdfast.resources.downloads import (
@@ -361,7 +359,7 @@ def run_case(path: Path, tmp: Path, plugins: Plugins = no_plugins) -> None:
     cls = registry.find(kind)
     if cls is None:
         raise CaseFailed(f"{path}: there is no kind {kind}")
-    case = placed(yaml.safe_load(path.read_text(encoding="utf-8")), {"tmp": str(tmp)})
+    case = placed(parsed(path.read_text(encoding="utf-8")), {"tmp": str(tmp)})
     before, wanted = case.get("is") or {}, case["wanted"]
     for name, thing in (before.get("files") or {}).items():
         make(Path(name), thing)

@@ -12,9 +12,10 @@ import yaml
 from lab import Host, digest
 
 from holdfast.resources import registry
+from holdfast.resources.case_files import parsed
 from holdfast.resources.traits import Reversible
 
-TABLE = yaml.safe_load((Path(__file__).parent / "shelf.yaml").read_text())
+TABLE = parsed((Path(__file__).parent / "shelf.yaml").read_text())
 STATES = "/etc/holdfast/states/site.sls"
 CONFIGURED = ("etc", "home", "srv", "root", "opt/lamp", "usr/bin", "var/spool", "var/lib/dpkg/alternatives")
 """Directories in which the states of the shelf change something."""

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from jsonschema import Draft7Validator
 from jsonschema.exceptions import best_match
 
@@ -19,7 +18,7 @@ from holdfast.agent.model.build import build
 from holdfast.agent.model.docstrings import Docs, docs_of
 from holdfast.agent.model.model import KindModel
 from holdfast.resources import registry
-from holdfast.resources.case_files import placed
+from holdfast.resources.case_files import parsed, placed
 from holdfast.states.parse.loader import load_text
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +26,7 @@ CODE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 STATES_CASES = [
     pytest.param(case, id=f"{path.stem}: {case['name']}")
     for path in sorted((ROOT / "tests/states/cases").glob("*.yaml"))
-    for case in yaml.safe_load(path.read_text())
+    for case in parsed(path.read_text())
 ]
 
 
@@ -79,7 +78,7 @@ def examples() -> Iterator[tuple[str, str]]:
 def data_cases() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (case, states) of each data case of a kind."""
     for path in sorted((ROOT / "tests/cases").glob("*/*.yaml")):
-        declared = placed(yaml.safe_load(path.read_text())["declared"], {"tmp": "/tmp/case"})
+        declared = placed(parsed(path.read_text())["declared"], {"tmp": "/tmp/case"})
         yield f"{path.parent.name}/{path.stem}", {"case": {path.parent.name: [{k: v} for k, v in declared.items()]}}
 
 

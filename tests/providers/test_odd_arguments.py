@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from changing_only import changing_only_below
 from holdfast.resources import provider_testing
+from holdfast.resources.case_files import parsed
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.provider_testing import FakeProviderHost
@@ -72,7 +72,7 @@ def test_odd_arguments_are_refused_or_passed_on_exactly(provider, tmp_path, monk
     paths = [path for path in sorted((HERE / provider).glob("*.yaml")) if path.name != provider_testing.SHARED]
     random.shuffle(paths)
     for number, path in enumerate(paths):
-        ((function, given),) = yaml.safe_load(path.read_text())["call"].items()
+        ((function, given),) = parsed(path.read_text())["call"].items()
         for steps in texts(given or {}):
             place = (function, *(step for step in steps if not isinstance(step, int)))
             if place in seen:

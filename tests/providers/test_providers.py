@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from holdfast.resources.case_files import CaseFailed
+from holdfast.resources.case_files import CaseFailed, parsed
 from holdfast.resources.interfaces import registry
 from holdfast.resources.interfaces.results import ChangeSet
 from holdfast.resources.provider_testing import SHARED, fits, run_provider_case
@@ -40,7 +39,7 @@ def test_every_function_of_a_provider_has_a_case(name: str) -> None:
         for function, _ in inspect.getmembers(PROVIDERS[name], inspect.isfunction)
         if not function.startswith("_") and function != "watch"
     }
-    called = {next(iter(yaml.safe_load(case.read_text())["call"])) for case in CASES if case.parent.name == name}
+    called = {next(iter(parsed(case.read_text())["call"])) for case in CASES if case.parent.name == name}
 
     assert functions - called == set()
 

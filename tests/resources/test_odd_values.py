@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from pydantic import ValidationError
 
 from changing_only import changing_only_below
 from holdfast.agent.model.docstrings import docs_of
 from holdfast.resources import registry
 from holdfast.resources.builtin import KIND_MODULES
-from holdfast.resources.case_files import make, placed
+from holdfast.resources.case_files import make, parsed, placed
 from holdfast.resources.context import Completed
 from holdfast.resources.contract import Resource, acts
 from holdfast.resources.errors import HoldfastError, Permanent
@@ -75,7 +74,7 @@ class Watching(FakeContext):
 def cases(kind: str) -> Iterator[dict[str, Any]]:
     """Yield the data cases of a kind, or its examples; and more of them, with the arguments that these do not have."""
     cls: Any = registry.find(kind)
-    found = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted((CASES / kind).glob("*.yaml"))]
+    found = [parsed(path.read_text(encoding="utf-8")) for path in sorted((CASES / kind).glob("*.yaml"))]
     found = found or [{"declared": declared} for text in docs_of(cls).examples for declared in arguments_in(text, kind)]
     yield from found
     known = {name for case in found for name in case["declared"]}
@@ -86,7 +85,7 @@ def cases(kind: str) -> Iterator[dict[str, Any]]:
 
 def arguments_in(text: str, kind: str) -> Iterator[dict[str, Any]]:
     """Yield the arguments of the states of a kind in an example."""
-    for name, states in yaml.safe_load(text).items():
+    for name, states in parsed(text).items():
         given = states.get(kind) if isinstance(states, dict) else [] if states == kind else None
         if given is not None:
             yield {"name": name, **{key: value for item in given for key, value in item.items()}}

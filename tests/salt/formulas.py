@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any
 
 import ours
-import yaml
 from asking import Asking
 from compare import differences
 from stage import GRAINS, Job, plain_umask
 from trees import Tree
 
 from holdfast.agent.phrases import number_of
+from holdfast.resources.case_files import parsed
 from holdfast.resources.visible import clean
 
 LIST = Path(__file__).with_name("formulas.yaml")
@@ -123,7 +123,7 @@ def trees(name: str, files: Mapping[str, str]) -> Iterator[Tree]:
 
 def found(directory: Path, names: Sequence[str]) -> Iterator[Tree]:
     """Return the trees of the existing formulas, or of those that are named; report formulas that cannot be read."""
-    for name, commit in yaml.safe_load(LIST.read_text(encoding="utf-8")).items():
+    for name, commit in parsed(LIST.read_text(encoding="utf-8")).items():
         if (directory / name).exists() and (not names or name in names):
             try:
                 yield from trees(name, read(directory / name, commit))

@@ -7,14 +7,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 
 from holdfast.resources import registry
+from holdfast.resources.case_files import parsed
 from holdfast.states.compile.check import shape_of
 from holdfast.states.compile.low import CONTROL
 
 HERE = Path(__file__).parent
-SALT = yaml.safe_load((HERE / "arguments.yaml").read_text(encoding="utf-8"))
+SALT = parsed((HERE / "arguments.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("kind", SALT["arguments"])

@@ -11,6 +11,8 @@ import pytest
 import yaml
 from formulas import LIST, SALT, found, general, read, report, verdicts
 
+from holdfast.resources.case_files import parsed
+
 FILES = {
     "web/init.sls": "include: [web.map]\n",
     "web/map.sls": (
@@ -44,7 +46,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_list_names_formulas_by_commit() -> None:
     """At least a hundred, sorted, each with a full commit, so that every comparison uses the same files."""
-    known = yaml.safe_load(LIST.read_text())
+    known = parsed(LIST.read_text())
 
     assert len(known) >= 100
     assert list(known) == sorted(known)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 from compare import differences
 from trees import TREES
+
+from holdfast.resources.case_files import parsed
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:invalid escape sequence:DeprecationWarning"
 )  # a warning of Jinja about a template with '\d'
 
 HERE = Path(__file__).parent
-DIFFERENCES = {row["name"]: row for row in yaml.safe_load((HERE / "differences.yaml").read_text(encoding="utf-8"))}
+DIFFERENCES = {row["name"]: row for row in parsed((HERE / "differences.yaml").read_text(encoding="utf-8"))}
 
 
 def excused(tree, salt):

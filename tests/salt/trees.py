@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
 from generate import generated
 from stage import Job
+
+from holdfast.resources.case_files import parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Tree:
 def read(directory: Path) -> Iterator[Tree]:
     """Read the designed trees; each file `x.yaml` has a list of them."""
     for path in sorted(directory.glob("*.yaml")):
-        for case in yaml.safe_load(path.read_text(encoding="utf-8")):
+        for case in parsed(path.read_text(encoding="utf-8")):
             files = case["files"] if isinstance(case["files"], dict) else {"site.sls": case["files"]}
             sls = case.get("sls", [] if "top.sls" in files else ["site"])
             lists = {key: tuple(case[key]) for key in ("modes", "differs") if key in case}

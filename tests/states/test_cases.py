@@ -9,14 +9,14 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
+from holdfast.resources.case_files import parsed
 from holdfast.states.compile.order import rank
 
 CASES = [
     pytest.param(case, id=f"{path.stem}: {case['name']}")
     for path in sorted(Path(__file__).parent.glob("cases/*.yaml"))
-    for case in yaml.safe_load(path.read_text())
+    for case in parsed(path.read_text())
 ]
 
 

@@ -9,14 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
+from holdfast.resources.case_files import parsed
 from holdfast.states.errors import CompileError
 from holdfast.states.template.jinja import render_text
 
-EXPRESSIONS = [
-    next(iter(entry.items())) for entry in yaml.safe_load((Path(__file__).parent / "expressions.yaml").read_text())
-]
+EXPRESSIONS = [next(iter(entry.items())) for entry in parsed((Path(__file__).parent / "expressions.yaml").read_text())]
 GRAINS = {
     "id": "web1",
     "os": "Debian",

@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from holdfast.resources.case_files import parsed
+
 Tree = dict[str, bytes]
 """File name -> content."""
 ROOT = Path(__file__).parents[2]
@@ -124,7 +126,7 @@ def corpus() -> list[Tree]:
     """Return the trees of the case files of the language, and the examples. All are valid."""
     found = []
     for path in sorted(ROOT.glob("tests/states/cases/*.yaml")):
-        for case in yaml.safe_load(path.read_text()):
+        for case in parsed(path.read_text()):
             files = case["files"] if isinstance(case["files"], dict) else {"site.sls": case["files"]}
             found.append({name: text.encode() for name, text in files.items()})
     roots = sorted(ROOT.glob("config/examples/*/states"))
@@ -203,7 +205,7 @@ def _in_bytes(content: bytes, other: bytes, rng: random.Random) -> bytes:
 def _in_data(content: bytes, other: bytes, rng: random.Random) -> bytes:
     """Replace one value or key of the data by a strange one, or by one of this or another file."""
     try:
-        data, foreign = yaml.safe_load(content), yaml.safe_load(other)
+        data, foreign = parsed(content), parsed(other)
     except Exception:  # noqa: BLE001 - PyYAML raises many types of errors for strange texts
         return _in_text(content, other, rng)
     spots = list(_spots(data))
