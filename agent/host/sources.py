@@ -21,7 +21,7 @@ from holdfast.resources.downloads import (
     slices,
 )
 from holdfast.resources.errors import Permanent, refused_call
-from holdfast.resources.paths.handle import LIMIT, Handle, acl_of, read_whole
+from holdfast.resources.paths.handle import LIMIT, Handle, read_whole
 from holdfast.resources.paths.place import Place
 from holdfast.states.data import Call
 from holdfast.states.source.files import looks
@@ -229,7 +229,7 @@ def _checked(path: str, *, trusted: bool) -> tuple[Handle, os.stat_result]:
     place = paths.at(path, follow=True)
     handle, info = place.open()
     if trusted:
-        paths.demand_trusted(place, info, acl_of(handle))
+        paths.demand_trusted(place, info)
     else:
         place.demand_readable(info)
     return handle, info

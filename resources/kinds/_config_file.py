@@ -179,7 +179,7 @@ async def text_at(ctx: Context, path: str, place: Place | None, seen: os.stat_re
     if not stat.S_ISREG(seen.st_mode):
         raise Permanent(f"cannot edit {path}: it is {what(seen.st_mode)}")
     of_root = seen.st_uid in trusted_uids()
-    limit = LIMIT if of_root and not place.directory.holders else LIMIT_OF_USERS
+    limit = LIMIT_OF_USERS if place.weakness(seen) else LIMIT
     if seen.st_size > limit:
         raise Permanent(f"cannot edit {path}: it has more than {limit >> 20} MB")
     with os_errors("read", path):

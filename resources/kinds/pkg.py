@@ -20,7 +20,6 @@ from holdfast.resources.kinds._packages import IGNORED, Packages, check_version,
 from holdfast.resources.kinds._versions import choose, exact, satisfied
 from holdfast.resources.kinds.file.base import os_errors
 from holdfast.resources.needs import Need, needed
-from holdfast.resources.paths.handle import acl_of
 from holdfast.resources.traits import Edgeable, Groupable, Member
 
 FROM_REPOSITORIES = Dependency(REPOSITORIES, "", vital=False, every=True)
@@ -377,8 +376,8 @@ def demand_trusted_file(path: str) -> None:
     """Raise `Permanent` unless only root could have written the file. Blocks."""
     with os_errors("install", path):
         place = paths.at(path, follow=True)
-        handle, info = place.open()
-    paths.demand_trusted(place, info, acl_of(handle))
+        _, info = place.open()
+    paths.demand_trusted(place, info)
 
 
 def divide(done: ChangeSet, names: Sequence[Iterable[str]]) -> list[ChangeSet]:

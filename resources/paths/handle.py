@@ -70,8 +70,13 @@ def mine(info: os.stat_result, who: frozenset[int]) -> bool:
 
 def acl_of(handle: Handle) -> bytes:
     """Return the ACL of an open file; empty if it has none, or the file system does not support ACLs."""
+    return acl_at(f"/proc/self/fd/{handle.fd}", follow=True)
+
+
+def acl_at(path: str, *, follow: bool) -> bytes:
+    """Return the ACL of a path, as `acl_of`. `follow`: that of the target of a link, which itself has none."""
     try:
-        return os.getxattr(f"/proc/self/fd/{handle.fd}", ACL)
+        return os.getxattr(path, ACL, follow_symlinks=follow)
     except OSError:
         return b""
 

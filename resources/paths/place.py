@@ -21,6 +21,7 @@ from holdfast.resources.paths.handle import (
     OPEN,
     Handle,
     Unsafe,
+    acl_at,
     acl_of,
     drop_acls,
     mine,
@@ -71,10 +72,7 @@ class SafeDirectory:
 
     @property
     def shared(self) -> bool:
-        """Whether others may add entries, but not replace those of other users.
-
-        Another user may have moved a file of root there.
-        """
+        """Whether others may add entries, also a file of root, but not replace those of other users."""
         return self.sticky and bool(self.info.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
     def entry(self, name: str) -> Place:
@@ -95,9 +93,10 @@ class SafeDirectory:
         """Return the directory with its present owner and mode. Raises `OSError`."""
         if self.handle is None:
             return self
-        info = os.fstat(self.handle.fd)
-        inside = writers_inside(info, acl_of(self.handle))
-        return replace(self, info=info, holders=self.above | inside)
+        info, acl = os.fstat(self.handle.fd), acl_of(self.handle)
+        holders = self.above | writers_inside(info, acl)
+        weak = self.weak or (weakness(self.path, info, acl, trusted_uids()) if holders else None)
+        return replace(self, info=info, holders=holders, weak=weak)
 
     def as_if_private(self) -> SafeDirectory:
         """Return the directory as if only its owner could write it, for a plan that includes this change."""
@@ -148,8 +147,7 @@ class Place:
     @property
     def fd(self) -> int | None:
         """Value of `dir_fd` for system calls."""
-        handle = self.directory.handle
-        return None if handle is None else handle.fd
+        return self.directory.fd
 
     def beside(self, name: str) -> Place:
         """Return another entry of the same directory."""
@@ -173,6 +171,14 @@ class Place:
     def who(self, info: os.stat_result) -> frozenset[int]:
         """Return the untrusted users who could have put an entry with this status there."""
         return self.directory.who(info)
+
+    def weakness(self, info: os.stat_result) -> Weakness | None:
+        """Return why an untrusted user can write the entry with this status, or replace it; None if none can."""
+        if self.directory.weak is not None or (stat.S_ISLNK(info.st_mode) and info.st_uid in trusted_uids()):
+            return self.directory.weak  # the mode of a link means nothing
+        path = self.real if self.fd is None else f"/proc/self/fd/{self.fd}/{self.name}"
+        acl = acl_at(path, follow=False) if info.st_mode & stat.S_IWGRP else b""
+        return weakness(self.path, info, acl, trusted_uids())
 
     def pin(self) -> tuple[Handle, os.stat_result]:
         """Return an O_PATH descriptor of the entry, and its status. Raises `OSError` and `Unsafe`."""
@@ -278,10 +284,7 @@ class Place:
         self.demand_followed(info)
 
     def keeps_attributes(self, info: os.stat_result, uid: int) -> bool:
-        """Return whether the replacement of a file keeps its ACL, attributes and mode bits.
-
-        `uid` is the owner of the new file (-1: the agent).
-        """
+        """Return whether a new file of `uid` (-1: the agent) keeps ACL, attributes and mode bits of the present one."""
         return info.st_uid == uid or (not self.who(info) and info.st_uid in trusted_uids())
 
     def changes_hands(self, info: os.stat_result, uid: int) -> bool:

@@ -18,9 +18,9 @@ import stat
 import time
 from dataclasses import replace
 
-from holdfast.resources.paths.handle import ABSENT, LIMIT, Handle, Unsafe, acl_of, read_whole, what
+from holdfast.resources.paths.handle import ABSENT, LIMIT, Handle, Unsafe, read_whole, what
 from holdfast.resources.paths.place import Place, SafeDirectory
-from holdfast.resources.paths.trust import ANYONE, NOBODY, called, trusted_uids, weakness
+from holdfast.resources.paths.trust import ANYONE, NOBODY, called, trusted_uids
 
 PATH_MAX = 4096
 """Greatest length of a path that the kernel accepts, in bytes."""
@@ -97,15 +97,14 @@ def read(path: str, limit: int = LIMIT, *, published: bool = False) -> bytes:
     return at(path, follow=True).read(limit, published=published)
 
 
-def demand_trusted(place: Place, info: os.stat_result, acl: bytes = b"") -> None:
+def demand_trusted(place: Place, info: os.stat_result) -> None:
     """Raise `Unsafe` unless only trusted users could have put the file there, or written it."""
     if place.directory.shared:
         raise Unsafe(
             f"cannot trust {place.path}: others may have put it there, because {place.directory.path} is open to all "
             "users"
         )
-    weak = place.directory.weak or weakness(place.path, info, acl, trusted_uids())
-    if weak is not None:
+    if (weak := place.weakness(info)) is not None:
         raise Unsafe(f"cannot trust {place.path}: {weak}" if weak.path != place.path else f"cannot trust {weak}")
 
 
@@ -131,7 +130,7 @@ def demand_trusted_file(path: str) -> None:
 def _open_trusted(path: str) -> tuple[Handle, os.stat_result]:
     place = at(path, follow=True)
     handle, info = place.open()
-    demand_trusted(place, info, acl_of(handle))
+    demand_trusted(place, info)
     return handle, info
 
 

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.resources import paths
-from holdfast.resources.paths.handle import acl_of
 
 Locate = Callable[[Path], Path]
 """`ProviderHost.system_path`."""
@@ -66,10 +65,10 @@ def _demand_trusted(place: paths.Place) -> None:
 
     The targets of links are not checked, because useradd copies links as links.
     """
-    handle, info = place.pin()
+    _, info = place.pin()
     if stat.S_ISLNK(info.st_mode):
         return
-    paths.demand_trusted(place, info, acl_of(handle))
+    paths.demand_trusted(place, info)
     if stat.S_ISDIR(info.st_mode):
         inside = place.enter()
         for name in inside.names():

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from holdfast.resources import paths
 from holdfast.resources.accounts import user_name
 from holdfast.resources.paths import trust
 from holdfast.resources.paths.trust import ACL, ANYONE, weakness, writers
@@ -87,6 +88,45 @@ def test_an_acl_of_this_system_is_understood(tmp_path):
         )
 
     assert writers(file.stat(), os.getxattr(file, ACL), ROOT) == {12345}
+
+
+GROUP = 12345
+ANY = 0xFFFFFFFF
+"""The number of ACL entries that are not for a named user or group."""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+@pytest.mark.parametrize(
+    ("commands", "message"),
+    [
+        ([], None),
+        (["ln -s f link"], None),
+        (["ln -s f link", f"chown -h {GROUP} link"], "it belongs to"),
+        ([f"chown {GROUP} f"], "it belongs to"),
+        (["chmod o+w f"], "anyone may write it"),
+        ([f"chgrp {GROUP} f", "chmod g+w f"], f"the group {GROUP} may write it"),
+        (["acl"], "may write it, by its ACL"),
+        ([f"chgrp {GROUP} .", "chmod g+w ."], f"the group {GROUP} may write it"),
+        (["chmod o+w ."], "anyone may write it"),
+        (["chmod o+wt ."], None),
+    ],
+)
+def test_an_entry_that_an_untrusted_user_can_write(tmp_path, commands, message):
+    """As its owner, by its mode or ACL, or through its directory; the mode of a link means nothing."""
+    for command in ("touch f", *commands):
+        if command == "acl":
+            os.setxattr(tmp_path / "f", ACL, acl((1, 6, ANY), (2, 6, GROUP), (4, 4, ANY), (16, 6, ANY), (32, 4, ANY)))
+        else:
+            subprocess.run(command.split(), cwd=tmp_path, check=True)
+    place = paths.at(str(tmp_path / ("link" if "ln -s f link" in commands else "f")))
+    seen = place.look()
+    assert seen is not None
+    weak = place.weakness(seen)
+    assert (weak is None) == (message is None)
+    assert weak is None or message in weak.message
+    if message and not commands[0].startswith("ln"):
+        with pytest.raises(paths.Unsafe, match="cannot trust"):
+            paths.demand_trusted(place, seen)
 
 
 @pytest.mark.parametrize(

@@ -184,11 +184,13 @@ async def test_a_secret_of_root_is_not_read_where_a_user_may_have_put_it(host, t
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
-async def test_a_file_of_a_user_has_a_smaller_limit(host, file):
+@pytest.mark.parametrize(("uid", "mode"), [(12345, 0o600), (0, 0o664)])
+async def test_a_file_that_a_user_can_write_has_a_smaller_limit(host, file, uid, mode):
     """A user could otherwise keep the agent busy for a minute."""
     file.write_text("1 a\n" * (1 << 18) + "\n")
     assert not await port(file).check_apply(host.context("a"), False)
-    os.chown(file, 12345, 12345)
+    os.chown(file, uid, 12345)
+    file.chmod(mode)
     with pytest.raises(Permanent, match="it has more than 1 MB"):
         await port(file).check_apply(host.context("b"), False)
 

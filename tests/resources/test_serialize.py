@@ -188,12 +188,14 @@ def test_no_value_of_a_file_is_told(value):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-async def test_a_large_file_of_a_user_is_not_merged(tmp_path):
+@pytest.mark.parametrize(("uid", "mode"), [(12345, 0o600), (0, 0o664)])
+async def test_a_large_file_of_a_user_is_not_merged(tmp_path, uid, mode):
     """Its data would take a hundred times as much memory, and minutes; a file of root may be larger."""
     file = tmp_path / "f"
     file.write_text(json.dumps({"b": "x" * (1 << 17)}))
     state = Serialize.declare(str(file), dataset={"a": 1}, serializer="json", merge_if_exists=True)
     assert not await state.check_apply(FakeContext(tmp_path), False)
-    os.chown(file, 12345, 12345)
+    os.chown(file, uid, 12345)
+    file.chmod(mode)
     with pytest.raises(Permanent, match="it has more than 64 KiB; write it whole"):
         await state.check_apply(FakeContext(tmp_path), False)

@@ -163,7 +163,8 @@ def back_up(place: Place, directory: str) -> None:
     """
     name = place.name
     with os_errors("back up", place.path):
-        data = place.read(LIMIT if not place.directory.holders else KEPT_OF_USERS)
+        seen = place.look()
+        data = place.read(KEPT_OF_USERS if seen is not None and place.weakness(seen) else LIMIT, seen=seen)
         kept = paths.directory(directory)
         copy = kept.entry(f"{name}_{time.strftime('%Y%m%d-%H%M%S')}_{time.time_ns() % 10**9:09d}").create(0o600)
         copy.write(data)

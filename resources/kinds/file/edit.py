@@ -206,7 +206,7 @@ class Edit(Placed):
             return ""
         if not stat.S_ISREG(seen.st_mode):
             raise Permanent(f"cannot edit {self.name}: it is {what(seen.st_mode)}")
-        largest = LARGEST_OF_USERS if place.directory.holders else LARGEST
+        largest = LARGEST_OF_USERS if place.weakness(seen) else LARGEST
         if seen.st_size > largest:
             raise Permanent(
                 f"cannot edit {self.name}: it has {seen.st_size >> 20} MB; files of more than {largest >> 20} MB are "

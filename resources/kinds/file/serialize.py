@@ -17,7 +17,6 @@ from holdfast.resources.kinds.file.disk import Comparison
 from holdfast.resources.kinds.file.formats import FORMATS, Format, FormatName, merged
 from holdfast.resources.kinds.file.whole import WholeFile
 from holdfast.resources.lookup import lookup_value
-from holdfast.resources.paths import trusted_uids
 from holdfast.resources.refusals import said
 from holdfast.resources.spelling import nearest
 
@@ -157,8 +156,7 @@ class Serialize(WholeFile, kind="file.serialize"):
         if comparison.place is None or comparison.seen is None:
             return None
         place, seen = comparison.place, comparison.seen
-        theirs = place.directory.holders or seen.st_uid not in trusted_uids()
-        if seen.st_size > (limit := LARGEST_OF_USERS if theirs else LARGEST):
+        if seen.st_size > (limit := LARGEST_OF_USERS if place.weakness(seen) else LARGEST):
             raise Permanent(f"cannot merge into {comparison.path}: it has more than {limit >> 10} KiB; write it whole")
         with os_errors("read", comparison.path):
             text = await ctx.blocking(partial(place.read, limit, published=True, seen=seen))

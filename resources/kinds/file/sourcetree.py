@@ -119,7 +119,7 @@ def _entry(place: Place, inside: str, keep_links: bool) -> SourceEntry:
         seen = place.look()
         if seen is not None and stat.S_ISLNK(seen.st_mode):
             if keep_links:
-                if place.who(seen) or seen.st_uid not in paths.trusted_uids():
+                if place.weakness(seen) is not None or place.who(seen):
                     raise Unsafe(
                         f"cannot copy {place.path} as a link: root would own the link, "
                         f"and {place.directory.reason or 'it belongs to another user'}"

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from holdfast.resources import accounts, paths
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file.base import os_errors
-from holdfast.resources.paths.handle import ABSENT, acl_of, what
+from holdfast.resources.paths.handle import ABSENT, what
 from holdfast.resources.paths.place import SafeDirectory
-from holdfast.resources.paths.trust import Weakness, weakness
+from holdfast.resources.paths.trust import Weakness
 
 POINTER = "gitdir: "
 """Beginning of a file `.git`; the path of the repository follows."""
@@ -135,8 +135,7 @@ def _unsafe_below(path: str) -> str:
 def _weak_at(path: str) -> Weakness | None:
     """Return why others can write what is at this path, links followed, or replace it. Raises `OSError`."""
     place = paths.at(path, follow=True)
-    handle, seen = place.pin()
-    return place.directory.weak or weakness(place.path, seen, acl_of(handle), paths.trusted_uids())
+    return place.weakness(place.pin()[1])
 
 
 def _weak_repository(directory: str) -> Weakness | None:
