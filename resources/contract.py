@@ -23,7 +23,7 @@ from holdfast.resources.builtin import KIND_MODULES
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.delta import Delta, State, compare, progress
 from holdfast.resources.effects import Effect, EffectVerb
-from holdfast.resources.errors import RAISED, DeclarationError, Permanent
+from holdfast.resources.errors import RAISED, DeclarationError, StillDiffers
 from holdfast.resources.fields import secret_fields
 from holdfast.resources.needs import Need
 from holdfast.resources.secrets import MASK, NAME
@@ -199,7 +199,7 @@ class Resource(BaseModel):
             await together(self, ctx, delta, lambda: self.apply(ctx, delta))
             left = await self._difference(ctx)
             if left is not None:
-                raise Permanent(f"still differs after the repair: {', '.join(left.fields) or self.name}")
+                raise StillDiffers(f"still differs after the repair: {', '.join(left.fields) or self.name}")
         ctx.report.changes = ctx.report.changes or self.changes(delta)
         ctx.report.before = self._before(delta)
         if ctx.report.effect is None:

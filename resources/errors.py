@@ -42,6 +42,13 @@ class Permanent(HoldfastError):
     """A failure that lasts until something else changes; trying again does not help."""
 
 
+class StillDiffers(Permanent):
+    """A resource differs after a repair that has raised no error.
+
+    Either the repair has no effect, or something else has changed the resource meanwhile. The engine finds out which.
+    """
+
+
 class Final(Permanent):
     """A failure that no change of another resource removes.
 

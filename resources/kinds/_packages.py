@@ -13,7 +13,7 @@ from holdfast.resources.accepts import VALUE, accepts
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.effects import Effect, EffectVerb
-from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.errors import HoldfastError, Permanent, StillDiffers
 from holdfast.resources.fields import Given, Text, field, parse_text
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet
@@ -150,7 +150,7 @@ class Packages(Resource):
                 done = ChangeSet(changes={})
             ctx.report.changes = {**wrong, **done.changes}
             if left := await self.wrong(pkg, apply):
-                raise Permanent(f"still not as declared after the package manager has run: {', '.join(left)}")
+                raise StillDiffers(f"still not as declared after the package manager has run: {', '.join(left)}")
             _report(ctx, applied=True)
         else:
             await self._plan(ctx, pkg, wrong)

@@ -16,7 +16,7 @@ from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Concern, Resource
 from holdfast.resources.dependencies import Dependency, owned_by
 from holdfast.resources.effects import Effect
-from holdfast.resources.errors import Permanent
+from holdfast.resources.errors import Permanent, StillDiffers
 from holdfast.resources.fields import AbsPath, Text, Texts, field, parse_list
 from holdfast.resources.interfaces.language import LanguageInterface
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
@@ -158,7 +158,7 @@ class PipBase(Edgeable, Resource):
         ctx.report.begin(lambda: self._account(ctx, pip, before))
         self._report(ctx, (await self.repair(pip, wrong, test=False)).changes, applied=True)
         if left := await self.wrong(pip):
-            raise Permanent(f"still not as declared after pip has run: {', '.join(left)}")
+            raise StillDiffers(f"still not as declared after pip has run: {', '.join(left)}")
         return False
 
     async def _plan(self, ctx: Context, pip: LanguageInterface, wrong: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ from holdfast.resources.accepts import VALUE, accepts
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.effects import Effect, EffectVerb
-from holdfast.resources.errors import Final, Permanent
+from holdfast.resources.errors import Final, StillDiffers
 from holdfast.resources.fields import Line, Text, parse_list, parse_text, shaped
 from holdfast.resources.file_locks import file_lock
 from holdfast.resources.interfaces.pkg import PkgInterface
@@ -124,7 +124,7 @@ class Repository(Edgeable, Resource):
             async with file_lock(LOCK):
                 await self.change(ctx, pkg, apply=True, test=False)
             if await self.change(ctx, pkg, apply=True, test=True):
-                raise Permanent("the repository still differs after the repair")
+                raise StillDiffers("the repository still differs after the repair")
         self._tell(ctx, changes, applied=apply)
         return False
 

@@ -15,7 +15,7 @@ from holdfast.resources.dependencies import Dependency, programs
 from holdfast.resources.diff import hidden, unified
 from holdfast.resources.downloads import shown_url
 from holdfast.resources.effects import Effect, EffectVerb
-from holdfast.resources.errors import Permanent
+from holdfast.resources.errors import Permanent, StillDiffers
 from holdfast.resources.fields import Line, Text, Variables, field, one_line, shaped
 from holdfast.resources.file_locks import file_lock
 from holdfast.resources.kinds._crontab import CronJob, Crontab, Variable, comment_text, without_header
@@ -333,7 +333,7 @@ class File(FromSources, InCrontab, kind="cron.file"):
             async with file_lock(f"crontab of {self.user}"):
                 await self.put(ctx, wanted)
             if without_header(await self.present(ctx)) != wanted:
-                raise Permanent(f"the crontab of {self.user} still differs after the repair")
+                raise StillDiffers(f"the crontab of {self.user} still differs after the repair")
         diff = unified(_bytes(present), _bytes(wanted), f"crontab of {self.user}")
         instead = hidden(self.show_changes or None, 0o600)
         ctx.report.diff = "" if instead else diff

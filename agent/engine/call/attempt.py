@@ -27,6 +27,7 @@ from holdfast.resources.errors import (
     HoldfastError,
     Overdue,
     Permanent,
+    StillDiffers,
     Temporary,
     WrongArguments,
 )
@@ -311,4 +312,10 @@ def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> Outcome:
         comment = f"unknown until {', '.join(job.unsure)} has run ({why})"
         return _outcome(job, clock, result=None, comment=comment)._replace(undecided=True)
     transient = isinstance(error, OSError) and error.errno in TRANSIENT
-    return _outcome(job, clock, result=False, comment=why, failure=Failure(transient, at=at))
+    return _outcome(
+        job,
+        clock,
+        result=False,
+        comment=why,
+        failure=Failure(transient, at=at, differs=isinstance(error, StillDiffers)),
+    )

@@ -96,10 +96,14 @@ class EventHandler:
                 self._emit(Notice("info", "held-off", vertex.identity, f"may have drifted; checked in {wait:.3g} s"))
 
     def marked(self, marks: Iterable[Mark]) -> None:
-        """Handle the marks that vertices got during a run that has ended now."""
+        """Handle the marks that vertices got during a run that has ended now.
+
+        An attempt that follows a perhaps undone one handles the events of the watch until now.
+        """
         for vertex, cause in marks:
             if cause in WATCHED and not vertex.queue.removed:
-                self._notice(vertex, cause)
+                if vertex.run.rest is None or vertex.run.rest.undone is None:
+                    self._notice(vertex, cause)
             else:
                 self._marker.mark(vertex, cause)
 

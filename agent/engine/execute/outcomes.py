@@ -13,7 +13,7 @@ from holdfast.agent.engine.deliver.deliveries import Deliveries, Seen
 from holdfast.agent.engine.deliver.transfer import Transfers
 from holdfast.agent.engine.execute.reversals import Reversals
 from holdfast.agent.engine.execute.rivals import Rivals
-from holdfast.agent.engine.model.events import GUARDS, Cause, Event, LastChange, Notice, Outcome
+from holdfast.agent.engine.model.events import GUARDS, Cause, Event, LastChange, Notice, Outcome, Rest
 from holdfast.agent.engine.model.failure import backoff
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.policy import Policy
@@ -68,10 +68,25 @@ class Outcomes:
         self.differing.intersection_update(vertices)
         self.deleting.intersection_update(vertices)
 
-    def attempt_failed(self, vertex: Vertex, outcome: Outcome) -> float:
-        """Count a failed attempt that another one follows. Returns the seconds until then."""
+    def again(self, vertex: Vertex, outcome: Outcome, rest: Rest) -> float:
+        """Count and report an attempt that another one follows. Returns the seconds until then.
+
+        An attempt that was perhaps undone counts as a repair, and the next one follows at once, within the limits.
+        """
+        if rest.undone:
+            self.count(vertex, outcome, undone=True)
+            now = asyncio.get_running_loop().time()
+            delay = max(limits.hold_off(vertex, now), limits.take(vertex, self._policy.options, now))
+            when = f"in {delay:.3g} s" if delay else "at once"
+            text = f"{outcome.comment}; its watch has reported an event meanwhile: repaired again {when}"
+            self._emit(Notice("info", "undone-meanwhile", vertex.identity, text))
+            return delay
         vertex.last.failures += 1
-        return backoff(vertex.call.meta, vertex.last.failures, outcome.failure)
+        delay = backoff(vertex.call.meta, vertex.last.failures, outcome.failure)
+        text = f"attempt {rest.attempt} of {rest.attempts}: {outcome.comment}; tried again in {delay:.3g} s"
+        self._emit(Notice("warning", "attempt-failed", vertex.identity, text))
+        self.count(vertex, outcome)
+        return delay
 
     def satisfied(self, vertex: Vertex, prereqs: frozenset[tuple[Vertex, int]]) -> None:
         """Note the prereqs for which the vertex has run, by target and generation."""
@@ -218,13 +233,13 @@ class Outcomes:
         if isinstance(meta.rerun, float):
             self._timers.wake(vertex, self._done.until_rerun(vertex, meta.rerun), "poll")
 
-    def count(self, vertex: Vertex, outcome: Outcome) -> None:
-        """Count repairs of drift, failed ones included, and space them out if there are too many.
+    def count(self, vertex: Vertex, outcome: Outcome, *, undone: bool = False) -> None:
+        """Count repairs of drift, failed and perhaps undone ones included, and space them out if there are too many.
 
         The time of a failed attempt is kept: events just after it are probably caused by the attempt itself.
         """
-        failed = outcome.result is False
-        if not outcome.ran or not (failed or outcome.repaired):
+        failed = outcome.result is False and not undone
+        if not outcome.ran or not (failed or undone or outcome.repaired):
             return
         now, options = asyncio.get_running_loop().time(), self._policy.options
         if failed:

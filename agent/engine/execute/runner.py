@@ -24,7 +24,18 @@ from holdfast.agent.engine.execute.listeners import Listeners
 from holdfast.agent.engine.execute.outcomes import Outcomes
 from holdfast.agent.engine.execute.reversals import ONCE, Reversals
 from holdfast.agent.engine.execute.rivals import Rivals
-from holdfast.agent.engine.model.events import WATCHED, Cause, Event, Interrupted, Notice, Obstacle, Outcome, Started
+from holdfast.agent.engine.execute.undone import perhaps_undone, with_undone
+from holdfast.agent.engine.model.events import (
+    WATCHED,
+    Cause,
+    Event,
+    Interrupted,
+    Notice,
+    Obstacle,
+    Outcome,
+    Rest,
+    Started,
+)
 from holdfast.agent.engine.model.failure import Failure
 from holdfast.agent.engine.model.vertex import NO_RUN, Run, Vertex
 from holdfast.agent.engine.policy import Policy
@@ -174,8 +185,9 @@ class Runs:
             return
         outcome = await self._attempt(vertex, self._job(vertex, prepared, refresh=decision.refresh))
         outcome = await attributed(vertex, self._rivals.attribute(vertex, outcome, noticed_at), noticed_at)
-        if self._rests(vertex, outcome):
+        if await self._rests(vertex, outcome):
             return
+        outcome = with_undone(outcome, vertex.run.before)
         if vertex.run.applying and outcome.result:
             vertex.run.forced = once(vertex)  # run the action again if the following steps are interrupted
             if ahead is not vertex.last.satisfied_prereqs:
@@ -210,7 +222,7 @@ class Runs:
                 outcome = prepared
             else:
                 outcome = await self._attempt(vertex, self._job(vertex, prepared, only_refresh=True))
-                if self._rests(vertex, outcome):
+                if await self._rests(vertex, outcome):
                     return
         self._outcomes.record(vertex, outcome._replace(listener=True), seen)
 
@@ -223,7 +235,7 @@ class Runs:
             raise asyncio.CancelledError
         return outcome
 
-    def _rests(self, vertex: Vertex, outcome: Outcome) -> bool:
+    async def _rests(self, vertex: Vertex, outcome: Outcome) -> bool:
         """Return whether the vertex stays dirty: another attempt follows, or the attempt met an obstacle.
 
         Possible changes by the attempt are delivered now.
@@ -233,23 +245,25 @@ class Runs:
                 raise asyncio.CancelledError
             self._deliveries.interrupted(vertex, begun=outcome.touched or outcome.changed)
             return True
-        if vertex.call.meta.retry is None or not vertex.run.applying or vertex.queue.removed:
-            return False
-        began = vertex.run.before.began if vertex.run.before else asyncio.get_running_loop().time() - outcome.duration
-        rest = attempt.rest(vertex.call.meta, outcome, began, endless=not self._policy.daemon)
-        if rest is None:
+        rest = await self._rest(vertex, outcome) if vertex.run.applying else None
+        if rest is None or vertex.queue.removed:
             return False
         if self._policy.daemon or outcome.changed:
             self._deliveries.interrupted(vertex, begun=outcome.touched or outcome.changed)
-        delay = self._outcomes.attempt_failed(vertex, outcome)
-        text = f"attempt {rest.attempt} of {rest.attempts}: {outcome.comment}; tried again in {delay:.3g} s"
-        self._emit(Notice("warning", "attempt-failed", vertex.identity, text))
+        delay = self._outcomes.again(vertex, outcome, rest)
         vertex.run.rest = rest
         self._force_again(vertex)
         self._passes.disturb()
-        self._outcomes.count(vertex, outcome)
         self._timers.hold(vertex, delay, "retry")
         return True
+
+    async def _rest(self, vertex: Vertex, outcome: Outcome) -> Rest | None:
+        """Return the wait before the next attempt, or None if no other attempt follows."""
+        began = vertex.run.before.began if vertex.run.before else asyncio.get_running_loop().time() - outcome.duration
+        if self._policy.daemon and await perhaps_undone(vertex, outcome):
+            number = outcome.attempts
+            return Rest(number, number + 1, outcome.comment, began, outcome.started, undone=outcome)
+        return attempt.rest(vertex.call.meta, outcome, began, endless=not self._policy.daemon)
 
     def _job(self, vertex: Vertex, prepared: Prepared, *, refresh: bool = False, only_refresh: bool = False) -> Job:
         remember = self._policy.daemon and vertex.run.applying and self._reversals.wanted(vertex)

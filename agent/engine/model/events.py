@@ -339,6 +339,8 @@ class Rest(NamedTuple):
     """Loop time of the first attempt."""
     started: float
     """Unix time of the first attempt."""
+    undone: Outcome | None = None
+    """The outcome of the attempt, if the resource had perhaps drifted again by its end: the next one starts at once."""
 
 
 class Obstacle(NamedTuple):

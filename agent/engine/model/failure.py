@@ -24,6 +24,8 @@ class Failure(NamedTuple):
     """Seconds until the next attempt, if the error sets them."""
     at: str = ""
     """File and line of the state, `/etc/holdfast/states/web.sls:12`; empty if the message names them."""
+    differs: bool = False
+    """The repair has raised no error, but the resource differed at its end."""
 
 
 def backoff(meta: Meta | None, attempt: int, failure: Failure | None = None) -> float:

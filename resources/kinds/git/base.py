@@ -16,7 +16,7 @@ from holdfast.resources.context import Context, Services, Watch, announced
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.dependencies import Dependency, lies_in, owned_by
 from holdfast.resources.effects import EffectVerb
-from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.errors import HoldfastError, Permanent, StillDiffers
 from holdfast.resources.fields import AbsPath, Owner, Paths, Text, field, shaped
 from holdfast.resources.kinds.file.base import os_errors
 from holdfast.resources.kinds.git import nested, stale_lock
@@ -169,7 +169,7 @@ class Clone(Edgeable, Backed, Resource):
             again = Steps(ctx, self.target, apply=False)
             await self.approach(ctx, again)
             if again.told:
-                raise Permanent(f"still differs after the repair: {', '.join(again.told)}")
+                raise StillDiffers(f"still differs after the repair: {', '.join(again.told)}")
         return False
 
     @abstractmethod

@@ -12,6 +12,7 @@ from fake_machine import Action, Borrowed, Machine, Setting
 from holdfast import Backed, Context, Delta, Groupable, Permanent, Recvable, Sendable, Watch
 from holdfast.agent.engine.deliver.store import Unwritable
 from holdfast.resources.context import announced
+from holdfast.resources.errors import StillDiffers
 from holdfast.resources.traits import Declaration, Member, together
 
 FULL = "database or disk is full"
@@ -190,7 +191,7 @@ class Bundle(Groupable, Setting, kind="zbundle.present"):
                 done = await together(self, ctx, delta, lambda: self._alone(ctx, delta))
                 self.machine.log.append(f"took {self.name} {done}")
                 if await self._difference(ctx):
-                    raise Permanent("still differs")
+                    raise StillDiffers("still differs")
             if delta is not None:
                 ctx.report.changes = self.changes(delta)
             return delta is None
