@@ -1,10 +1,11 @@
-"""Files of rules that sudo includes, checked by visudo before and after they are put in place."""
+"""Files of rules that sudo includes, checked by visudo with the whole configuration before they are put in place."""
 
 from __future__ import annotations
 
 import os
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, PrivateAttr, model_validator
@@ -17,16 +18,21 @@ from holdfast.resources.dependencies import Dependency
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Text, shaped
+from holdfast.resources.file_locks import file_lock
 from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds._config_file import ConfigEntry
 from holdfast.resources.kinds._lines import encoded
+from holdfast.resources.kinds._sudoers import Copies
 from holdfast.resources.kinds.file.base import found, os_errors
 from holdfast.resources.kinds.file.content import finished, parse_contents
 from holdfast.resources.kinds.file.sources import Sourced
+from holdfast.resources.paths.handle import ABSENT
 from holdfast.resources.traits import Declaration, Reversible
 
 DIRECTORY = "/etc/sudoers.d"
 MODE = 0o440
+LOCK = "the configuration of sudo"
+"""Name of the lock: two new files could each be right alone, and wrong together."""
 TIMEOUT = 30.0
 """Seconds after which visudo is ended."""
 
@@ -34,8 +40,9 @@ TIMEOUT = 30.0
 class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
     """A file of rules that sudo includes. The name is that of the file in /etc/sudoers.d.
 
-    The file belongs to root with mode 0440. `visudo -c` checks it before it is put in place, and the whole
-    configuration afterwards: if that has an error then, the former file is put back. The watch is inotify.
+    The file belongs to root with mode 0440. `visudo -c` checks it before it is put in place, alone and in a copy of the
+    whole configuration. If the configuration has an error afterwards, because another program has changed it meanwhile,
+    the former file is put back. The watch is inotify.
 
     operators:
       sudoers.include:
@@ -61,6 +68,8 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
 
     _rules: str | None = PrivateAttr(None)
     """The content to write, once the sources have been read."""
+    _main: str | None = PrivateAttr(None)
+    """The main file of the configuration, if that has no error so far."""
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -111,11 +120,29 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
         return {**(state or {}), "mode": f"{stat.S_IMODE(seen.st_mode):04o}", "owner": owner}
 
     async def verify(self, ctx: Context, path: str) -> None:
-        """Check the new file alone."""
+        """Check the new file alone and, if the configuration has no error so far, in a copy of that."""
+        await self._demand_sound(ctx, path, {path: self.file()})
+        if self._main is None:
+            return
+        copies = await ctx.blocking(Copies, self._main, self.file(), path, str(ctx.var_dir))
+        if copies.main is None:
+            return
+        try:
+            for copy, text in copies.texts.items():
+                await ctx.write_file(copy, encoded(text), mode=0o600, touches=False)
+            await self._demand_sound(ctx, copies.main, copies.originals)
+        finally:
+            for copy in copies.texts:
+                with suppress(*ABSENT):
+                    paths.at(copy).unlink(own=True)
+
+    async def _demand_sound(self, ctx: Context, path: str, originals: Mapping[str, str]) -> None:
+        """Raise `Permanent` for an error of a file; the paths of copies mean nothing to a reader."""
         error, _ = await self._checked(ctx, "-f", path)
         if error is not None:
-            told = error.replace(path, self.file())  # the path of the temporary file means nothing to a reader
-            raise Permanent(f"cannot put {self.file()} in place: visudo: {told}")
+            for copy, original in originals.items():
+                error = error.replace(f"{copy}:", f"{original}:")
+            raise Permanent(f"cannot put {self.file()} in place: visudo: {error}")
 
     async def _checked(self, ctx: Context, *more: str) -> tuple[str | None, str]:
         """Return the first complaint of visudo, None if there is none, and the files that it has read, a line for each.
@@ -129,11 +156,14 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Put the file in place; put the former one back if the configuration has an error that it did not have."""
-        before, sound = delta.before, (await self._checked(ctx))[0] is None
-        if before is None or "contents" in delta.fields:
-            await super().apply(ctx, delta)
-        self._protect()
-        error, known = await self._checked(ctx)
+        async with file_lock(LOCK):
+            before, (error, known) = delta.before, await self._checked(ctx)
+            sound = error is None
+            self._main = known.partition(": parsed OK")[0] or None
+            if before is None or "contents" in delta.fields:
+                await super().apply(ctx, delta)
+            self._protect()
+            error, known = await self._checked(ctx)
         if error is not None and sound:
             await self._put_back(ctx, None if before is None else before["contents"])
             raise Permanent(f"cannot keep {self.file()}: visudo: {error}")

@@ -43,11 +43,25 @@ def test_wrong_rules_never_reach_sudo(host: Host):
         for contents in ("alice ALL = (root", "alice ALL = NOPASSWD /bin/x\n\0"):
             with pytest.raises(Failed, match=r"cannot put /etc/sudoers.d/operators in place: visudo: "):
                 driver.apply("sudoers.include", "operators", contents=contents)
-        with pytest.raises(Failed, match=r"cannot keep /etc/sudoers.d/second: visudo: .*already defined"):
+        wrong = r"cannot put /etc/sudoers.d/second in place: visudo: /etc/sudoers.d/second:1:\d+: .*already defined"
+        with pytest.raises(Failed, match=wrong):
             driver.apply("sudoers.include", "second", contents="User_Alias A = bob")
         with pytest.raises(Failed, match=r"check_cmd '/usr/sbin/visudo -c -f' refuses the new content"):
             driver.apply("file.managed", "/etc/sudoers", contents="nonsense here", check_cmd="/usr/sbin/visudo -c -f")
     assert host.read("/etc/sudoers.d/operators") == "User_Alias A = alice\n"
+    assert host.sh("ls /etc/sudoers.d").split() == ["README", "operators"]
+    assert host.run("visudo", "-c").returncode == 0
+
+
+def test_a_kill_during_the_check_leaves_no_wrong_rules(host: Host):
+    """The new file contradicts another one: the agent is killed in its last check, before anything is in place."""
+    host.write("/etc/holdfast/states/site.sls", "second:\n  sudoers.include:\n    - contents: User_Alias A = bob\n")
+    host.sh("mv /usr/sbin/visudo /root/visudo")
+    killer = 'test $(wc -l </root/calls) = 3 && pkill -KILL -f "holdfast apply"'
+    host.write("/usr/sbin/visudo", f'#!/bin/sh\necho "$@" >>/root/calls\n{killer}\nexec /root/visudo "$@"\n', 0o755)
+    assert host.run("holdfast", "apply", check=False).returncode not in {0, 1, 2}
+    host.sh("mv /root/visudo /usr/sbin/visudo")
+    assert [line.split()[:2] for line in host.read("/root/calls").splitlines()] == [["-c"], ["-c", "-f"], ["-c", "-f"]]
     assert host.sh("ls /etc/sudoers.d").split() == ["README", "operators"]
     assert host.run("visudo", "-c").returncode == 0
 

@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from holdfast.resources.errors import Permanent
+from holdfast.resources.kinds._sudoers import Copies
 from holdfast.resources.kinds.sudoers import Include
 from holdfast.resources.testing import FakeContext
 
@@ -39,7 +40,7 @@ def world(tmp_path, *answers):
 
 @pytest.mark.parametrize("former", [None, "%former ALL=(root) /bin/y\n"])
 async def test_the_former_file_is_put_back_if_the_whole_configuration_has_an_error(tmp_path, former):
-    """An alias that two files define, for instance; without a former file, the new one is removed."""
+    """Another program has written the same alias meanwhile; without a former file, the new one is removed."""
     file = tmp_path / "ops"
     if former is not None:
         file.write_text(former)
@@ -58,6 +59,25 @@ async def test_an_error_that_was_there_before_does_not_remove_the_file(tmp_path)
     with pytest.raises(Permanent, match="is in place, but sudo has another error: visudo: other:1:1"):
         await Include.declare("ops", contents=RULES, directory=str(tmp_path)).check_apply(world(tmp_path, broken), True)
     assert (tmp_path / "ops").read_text() == f"{RULES}\n"
+
+
+def test_the_copies_lead_to_the_new_file(tmp_path):
+    """Through files and directories that include it; all other files are included where they are."""
+    rules, top = tmp_path / "rules.d", str(tmp_path)
+    rules.mkdir()
+    (rules / "sub").mkdir()
+    for name in ("z", "a b", "skipped.conf", "skipped~", "ops"):
+        (rules / name).write_text("# x\n")
+    (tmp_path / "main").write_text(f'Defaults x\n@include "{top}/a local" # mine\n#include %h\n# include\nx\n')
+    (tmp_path / "a local").write_text(f"@includedir rules.d\n#include main\n#includedir {top}/none\n")
+    copies = Copies(f"{top}/main", f"{top}/rules.d/ops", f"{top}/.new", "/private")
+    assert copies.main == "/private/2"
+    assert copies.texts == {
+        "/private/0": f"#include {top}/rules.d/a\\ b\n#include {top}/.new\n#include {top}/rules.d/z\n",
+        "/private/1": f"#include /private/0\n#include {top}/main\n#includedir {top}/none\n",
+        "/private/2": "Defaults x\n#include /private/1\n#include %h\n# include\nx\n",
+    }
+    assert Copies(f"{top}/main", f"{top}/other.d/ops", f"{top}/.new", "/private").main is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
