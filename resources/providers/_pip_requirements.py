@@ -1,4 +1,4 @@
-"""Which requirements of pip the installed packages meet; the Python of the target itself finds out.
+"""Which packages are installed, and which requirements of pip they meet; the Python of the target itself finds out.
 
 Only that Python knows its packages, its rules for markers, and the files that its user may read.
 """
@@ -100,6 +100,17 @@ for line in asked["requirements"]:
 print(json.dumps({"unmet": unmet, "wrong": wrong}))
 """
 """Reads what is asked as JSON from stdin, and prints `Answered` as JSON."""
+LIST = r"""import json, re, site, sys
+from importlib import metadata
+found = {}
+for each in metadata.distributions(path=[site.getusersitepackages()] if sys.argv[1:] else sys.path):
+    if each.metadata["Name"]:
+        found.setdefault(re.sub(r"[-_.]+", "-", each.metadata["Name"]).lower(), each)
+print(json.dumps({each.metadata["Name"]: each.version for each in found.values()}))"""
+"""Prints name -> version of the installed packages; with an argument, those of the user.
+
+pip has the same list, but takes five times as long to start.
+"""
 PLACES = """import json, site, sys
 print(json.dumps([site.getusersitepackages()] if sys.argv[1:] else site.getsitepackages()))"""
 """Prints the directories in which pip installs; with an argument, that of the user."""

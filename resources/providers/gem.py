@@ -65,16 +65,16 @@ class Gem(LanguageProvider):
         done = await self._ruby(NEWEST, name, *_sources(where), where=where, to=f"ask gem for {name}")
         return done.strip() or None
 
-    async def _plan(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> Versions:
+    async def _plan(self, pkgs: Sequence[PkgSpec], where: Where, before: Versions, *, upgrade: bool) -> Versions:
         arguments = _arguments(pkgs, where, upgrade=upgrade)
         done = await self._gem(*arguments, "--explain", where=where, to=_title(pkgs))
-        before, planned = await self._installed(where), dict(PLANNED.findall(done.stdout))
+        planned = dict(PLANNED.findall(done.stdout))
         for name in planned.keys() & before.keys():
             versions = [planned[name], *before[name].split(",")]
             planned[name] = (await self._ruby(SORT, *versions, where=where, to=_title(pkgs))).strip()
         return planned
 
-    async def _install(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> None:
+    async def _install(self, pkgs: Sequence[PkgSpec], where: Where, before: Versions, *, upgrade: bool) -> None:
         """Install all packages or, if gem does not find one of them, none."""
         arguments = _arguments(pkgs, where, upgrade=upgrade)
         await self._gem(*arguments, "--explain", where=where, to=_title(pkgs))
@@ -107,8 +107,8 @@ class Gem(LanguageProvider):
         return parsed(done, Versions, "list packages")
 
     async def _demand_changeable(self, where: Where, verb: str, names: Sequence[str]) -> None:
-        if verb != "remove":
-            return
+        if verb != "remove" or where.target is not None:
+            return  # the packages of a target are those that gem has installed into it
         own = await self._list("own", where)
         if kept := [name for name in names if name not in own]:
             raise Permanent(
@@ -117,18 +117,21 @@ class Gem(LanguageProvider):
             )
 
     async def _gem(self, *arguments: str, where: Where, to: str, shown: bool = False) -> Completed:
-        return await self._run(*await self._settings(where), "gem", *arguments, where=where, to=to, shown=shown)
+        return await self._run(*where.words, "gem", *arguments, where=where, to=to, shown=shown)
 
     async def _ruby(self, script: str, *arguments: str, where: Where, to: str) -> str:
-        command = (*await self._settings(where), "ruby", "-e", script, *arguments)
-        return (await self._run(*command, where=where, to=to)).stdout
+        return (await self._run(*where.words, "ruby", "-e", script, *arguments, where=where, to=to)).stdout
 
-    async def _settings(self, where: Where) -> list[str]:
-        """Return the start of a command that works on a target. A user's gems may need those of the host."""
+    async def _checked(self, where: Where) -> Where:
+        """Add the start of a command that works on the target. A user's gems may need those of the host."""
+        await super()._checked(where)
+        words: list[str] = []
         if where.target == USER:
             found = await self._run("ruby", "-e", "puts Gem.user_dir", where=where, to=FIND)
-            return ["env", f"GEM_HOME={found.stdout.strip()}"]
-        return ["env", f"GEM_HOME={where.target}", f"GEM_PATH={where.target}"] if where.target else []
+            words = ["env", f"GEM_HOME={found.stdout.strip()}"]
+        elif where.target:
+            words = ["env", f"GEM_HOME={where.target}", f"GEM_PATH={where.target}"]
+        return where._replace(words=words)
 
 
 def _sources(where: Where) -> list[str]:

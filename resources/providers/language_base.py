@@ -37,6 +37,8 @@ class Where(NamedTuple):
     """The index, if the caller names one."""
     options: Mapping[str, Any] = {}
     """Options of the tool. For all tools: `env`, the environment of its commands, and `cwd`, their directory."""
+    words: Sequence[str] = ()
+    """Words that direct the tool's commands to the target; `_checked` finds them once for each call."""
 
 
 class LanguageProvider(Provider, ABC, abstract=True):
@@ -65,12 +67,15 @@ class LanguageProvider(Provider, ABC, abstract=True):
         """Return the newest version in the index; None if the index does not have the package."""
 
     @abstractmethod
-    async def _plan(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> Versions:
-        """Return the packages that an installation would write, dependencies included."""
+    async def _plan(self, pkgs: Sequence[PkgSpec], where: Where, before: Versions, *, upgrade: bool) -> Versions:
+        """Return the packages that an installation would write, dependencies included.
+
+        `before` are the installed packages.
+        """
 
     @abstractmethod
-    async def _install(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> None:
-        """Install packages; `upgrade` says whether installed ones are upgraded."""
+    async def _install(self, pkgs: Sequence[PkgSpec], where: Where, before: Versions, *, upgrade: bool) -> None:
+        """Install packages; `upgrade` says whether installed ones, which `before` has, are upgraded."""
 
     @abstractmethod
     async def _remove(self, names: Sequence[str], where: Where) -> None:
@@ -104,7 +109,7 @@ class LanguageProvider(Provider, ABC, abstract=True):
         self, names: Sequence[str] = (), target: str | None = None, runas: str | None = None
     ) -> dict[str, list[Pkg]]:
         """Return the installed packages by name."""
-        found = await self._find(Where(target, runas))
+        found = await self._installed(await self._checked(Where(target, runas)))
         known = {self._key(name): [Pkg(name=name, version=v) for v in found[name].split(",")] for name in found}
         wanted = [(name, self._key(name)) for name in names or found]
         return {name: known[key] for name, key in wanted if key in known}
@@ -126,7 +131,7 @@ class LanguageProvider(Provider, ABC, abstract=True):
         """Compare names, and after an `@` exact versions, with the list of packages."""
         if directory is not None:
             raise Permanent(f"cannot look for packages in {directory}: give the directory as `target`")
-        found = await self._find(Where(target, runas))
+        found = await self._installed(await self._checked(Where(target, runas)))
         known = {self._key(name): version for name, version in found.items()}
         unmet = {}
         for requirement in requirements:
@@ -178,14 +183,15 @@ class LanguageProvider(Provider, ABC, abstract=True):
         where = Where(target, runas, options=options or {})
         wanted = {self._key(name) for name in names}
         async with self._changing:
-            before = await self._find(where)
+            where = await self._checked(where)
+            before = await self._installed(where)
             there = [name for name in before if self._key(name) in wanted]
             if not there:
                 return ChangeSet()
             await self._demand_changeable(where, "remove", there)
             if not test:
                 await self._remove(there, where)
-            after = await self._find(where) if not test else {k: v for k, v in before.items() if k not in there}
+            after = await self._installed(where) if not test else {k: v for k, v in before.items() if k not in there}
             return _changed(before, after)
 
     async def upgrade(
@@ -199,9 +205,9 @@ class LanguageProvider(Provider, ABC, abstract=True):
         options: Options = None,
     ) -> ChangeSet:
         """Upgrade in one command those packages of which the index has a newer version."""
-        where = Where(target, runas, index, options or {})
+        where = await self._checked(Where(target, runas, index, options or {}))
         wanted = {self._key(name) for name in names}
-        before = await self._find(where)
+        before = await self._installed(where)
         there = {name: old for name, old in before.items() if not names or self._key(name) in wanted}
         old = [PkgSpec(name=name) for name, version in there.items() if await self._outdated(name, version, where)]
         return await self._written(old, where, "upgrade", test=test) if old else ChangeSet()
@@ -216,18 +222,16 @@ class LanguageProvider(Provider, ABC, abstract=True):
         self, pkgs: Sequence[PkgSpec], where: Where, verb: Literal["install", "upgrade"], *, test: bool
     ) -> ChangeSet:
         async with self._changing:
-            before = await self._find(where)
+            where = await self._checked(where)
+            before = await self._installed(where)
             await self._demand_changeable(where, verb, [pkg.name for pkg in pkgs])
             upgrade = verb == "upgrade"
             if test:
-                return _changed(before, {**before, **await self._plan(pkgs, where, upgrade=upgrade)})
-            await self._install(pkgs, where, upgrade=upgrade)
-            return _changed(before, await self._find(where))
+                return _changed(before, {**before, **await self._plan(pkgs, where, before, upgrade=upgrade)})
+            await self._install(pkgs, where, before, upgrade=upgrade)
+            return _changed(before, await self._installed(where))
 
     # -- running -------------------------------------------------------------------------------------------------
-
-    async def _find(self, where: Where) -> Versions:
-        return await self._installed(await self._checked(where))
 
     async def _checked(self, where: Where) -> Where:
         """Return the place of a call. Raises `Permanent` for a target that is invalid or that others could change."""

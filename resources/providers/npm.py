@@ -73,17 +73,17 @@ class Npm(LanguageProvider):
             raise Permanent(f"cannot ask npm for {name}: {self._reason(done)}")
         return parsed(done.stdout, str, f"ask npm for {name}") if done.stdout and not done.retcode else None
 
-    async def _plan(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> Versions:
+    async def _plan(self, pkgs: Sequence[PkgSpec], where: Where, before: Versions, *, upgrade: bool) -> Versions:
         packed = [pkg for pkg in pkgs if NAME.fullmatch(pkg.name) and (pkg.source or "/").startswith("/")]
         planned = {pkg.name: UNPREPARED for pkg in pkgs if pkg not in packed}
-        if not (words := await self._words(packed, where, upgrade=upgrade)):
+        if not (words := _words(packed, {} if upgrade else before)):
             return planned
         done = await self._npm("pack", "--dry-run", "--ignore-scripts", *words, where=where, to=_title(pkgs))
         packages = parsed(done.stdout, list[PrintedPackage], _title(pkgs))
         return planned | {package.name: package.version for package in packages}
 
-    async def _install(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> None:
-        if words := await self._words(pkgs, where, upgrade=upgrade):
+    async def _install(self, pkgs: Sequence[PkgSpec], where: Where, before: Versions, *, upgrade: bool) -> None:
+        if words := _words(pkgs, {} if upgrade else before):
             await self._npm("install", *_scripts(where), *words, where=where, to=_title(pkgs), shown=True)
 
     async def _remove(self, names: Sequence[str], where: Where) -> None:
@@ -109,18 +109,12 @@ class Npm(LanguageProvider):
                 f"cannot use {where.source} as an index: npm reads no directories of packages; give the URL of a "
                 "registry as `index`, or the path of a package file as `source` of a package"
             )
-        return await super()._checked(where)
-
-    async def _words(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> list[str]:
-        """Return the packages to install, as npm's arguments. npm would upgrade installed ones: they are left out."""
-        refuse_reinstall("npm", pkgs)
-        before = {} if upgrade else await self._installed(where)
-        wanted = [pkg for pkg in pkgs if pkg.source or pkg.version or pkg.name not in before]
-        return [pkg.source or f"{pkg.name}@{pkg.version or 'latest'}" for pkg in wanted]
+        await super()._checked(where)
+        return where._replace(words=await self._scope(where))
 
     async def _npm(self, *arguments: str, where: Where, to: str = "", shown: bool = False) -> Completed:
-        scope, registry = await self._scope(where), ["--registry", where.source] if where.source else []
-        return await self._run("npm", *arguments, "--json", *scope, *registry, where=where, to=to, shown=shown)
+        registry = ["--registry", where.source] if where.source else []
+        return await self._run("npm", *arguments, "--json", *where.words, *registry, where=where, to=to, shown=shown)
 
     async def _scope(self, where: Where) -> list[str]:
         """Return the switches of a target. They name the host's settings, which npm would look for below the prefix."""
@@ -133,6 +127,13 @@ class Npm(LanguageProvider):
     def _reason(self, done: Completed) -> str:
         found = re.search(r'^ *"summary": (".*")', done.stdout, re.MULTILINE)
         return parsed(found[1], str, "read npm's error") if found else super()._reason(done)
+
+
+def _words(pkgs: Sequence[PkgSpec], before: Versions) -> list[str]:
+    """Return the packages to install, as npm's arguments. npm would upgrade those of `before`: they are left out."""
+    refuse_reinstall("npm", pkgs)
+    wanted = [pkg for pkg in pkgs if pkg.source or pkg.version or pkg.name not in before]
+    return [pkg.source or f"{pkg.name}@{pkg.version or 'latest'}" for pkg in wanted]
 
 
 def _scripts(where: Where) -> tuple[str, ...]:

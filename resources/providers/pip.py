@@ -14,7 +14,7 @@ from holdfast.resources.context import Completed
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.interfaces.results import PkgSpec
-from holdfast.resources.providers._pip_requirements import PLACES, UNMET, Answered
+from holdfast.resources.providers._pip_requirements import LIST, PLACES, UNMET, Answered
 from holdfast.resources.providers.language_base import (
     USER,
     LanguageProvider,
@@ -79,21 +79,21 @@ class Pip(LanguageProvider):
     )
 
     async def _installed(self, where: Where) -> Versions:
-        scope = ("--user",) if where.target == USER else ()
-        done = await self._pip("list", "--format=json", *scope, where=where, to="list packages")
-        return {each.name: each.version for each in parsed(done, list[PrintedPackage], "list packages")}
+        user = ["user"] if where.target == USER else []
+        done = await self._run(*_python(where), "-c", LIST, *user, where=where, to="list packages")
+        return parsed(done.stdout, Versions, "list packages")
 
     async def _newest(self, name: str, where: Where) -> str | None:
         return next(iter(await self._offered(name, where)), None)
 
-    async def _plan(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> Versions:
+    async def _plan(self, pkgs: Sequence[PkgSpec], where: Where, before: Versions, *, upgrade: bool) -> Versions:
         safe = [pkg for pkg in pkgs if _is_safe(pkg)]
         planned = {pkg.name: UNBUILT for pkg in pkgs if pkg not in safe}
         if not safe:
             return planned
         done = await self._dry_run(safe, where, *(["--upgrade"] if upgrade else []))
         if done.retcode:
-            return planned | await self._unbuilt(safe, where, upgrade=upgrade, failed=done)
+            return planned | await self._unbuilt(safe, where, {} if upgrade else before, failed=done)
         wheels = [entry.metadata for entry in parsed(done.stdout, PipReport, _title(pkgs)).install]
         found = {wheel.name: wheel.version for wheel in wheels}
         free = {self._key(pkg.name) for pkg in safe if not pkg.version and not pkg.source}
@@ -101,7 +101,7 @@ class Pip(LanguageProvider):
         unknown = [name for name in chosen if await self._may_be_built(name, found[name], where)]
         return planned | found | dict.fromkeys(unknown, UNBUILT)
 
-    async def _install(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> None:
+    async def _install(self, pkgs: Sequence[PkgSpec], where: Where, before: Versions, *, upgrade: bool) -> None:
         await self._pip(
             *_arguments(pkgs, where), *(["--upgrade"] if upgrade else []), where=where, to=_title(pkgs), shown=True
         )
@@ -171,8 +171,8 @@ class Pip(LanguageProvider):
             raise Permanent(f"cannot ask pip for {name}: {self._reason(done)}")
         return found[1].split(", ") if found else []
 
-    async def _unbuilt(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool, failed: Completed) -> Versions:
-        """Return the plan after a dry run without source distributions has failed.
+    async def _unbuilt(self, pkgs: Sequence[PkgSpec], where: Where, before: Versions, failed: Completed) -> Versions:
+        """Return the plan after a dry run without source distributions has failed. Packages of `before` may stay.
 
         Raises `Permanent` with pip's reason if source distributions would not help.
         """
@@ -182,8 +182,8 @@ class Pip(LanguageProvider):
             helps = pkg.version in offered if pkg.version else bool(offered)
         if not helps:
             raise Permanent(f"cannot {_title(pkgs)}: {self._reason(failed)}")
-        installed = {self._key(name) for name in await self._installed(where)}
-        stays = [pkg for pkg in pkgs if not (upgrade or pkg.version or pkg.source or pkg.reinstall)]
+        installed = {self._key(name) for name in before}
+        stays = [pkg for pkg in pkgs if not (pkg.version or pkg.source or pkg.reinstall)]
         return {pkg.name: UNBUILT for pkg in pkgs if pkg not in stays or self._key(pkg.name) not in installed}
 
     def _key(self, name: str) -> str:

@@ -100,10 +100,9 @@ def with_npm(tmp_path: Path, body: Body) -> Any:
     return with_tool("npm", "npm", tmp_path, body)
 
 
-@pytest.mark.parametrize("where", ["path", "user"])
-def test_packages_are_installed_upgraded_and_removed(tmp_path: Path, index: str, where: str):
+def test_packages_are_installed_upgraded_and_removed(tmp_path: Path, index: str):
     """Each change is planned as it is made, and leaves other packages alone."""
-    target = "user" if where == "user" else str(tmp_path / "project")
+    target = str(tmp_path / "project")
 
     async def body(npm: LanguageInterface) -> None:
         old, needs = PkgSpec(name="tiny", version="1.9.0"), PkgSpec(name="tiny-needs")
@@ -132,10 +131,24 @@ def test_packages_are_installed_upgraded_and_removed(tmp_path: Path, index: str,
 
 
 def test_the_packages_of_a_user_are_below_his_home(tmp_path: Path, index: str, home: Path):
-    """In `.local`, so that their commands are in `.local/bin`."""
-    with_npm(tmp_path, lambda npm: npm.install([PkgSpec(name="tiny")], "user", index=index))
+    """In `.local`, so that their commands are in `.local/bin`; they are upgraded and removed there."""
+    there = home / ".local/lib/node_modules/tiny/package.json"
 
-    assert (home / ".local/lib/node_modules/tiny/package.json").exists()
+    async def body(npm: LanguageInterface) -> None:
+        assert await npm.list_installed([], "user") == {}
+        done = await npm.install(
+            [PkgSpec(name="tiny", version="1.9.0"), PkgSpec(name="tiny-needs")], "user", index=index
+        )
+        assert changes(done) == {"tiny": ("", "1.9.0"), "tiny-needs": ("", "1.0.0")}
+        assert there.exists()
+        for test in (True, False):
+            done = await npm.upgrade(["tiny"], "user", index=index, test=test)
+            assert changes(done) == {"tiny": ("1.9.0", "1.10.0")}
+        assert changes(await npm.remove(["tiny"], "user")) == {"tiny": ("1.10.0", "")}
+        assert list(await npm.list_installed(target="user")) == ["tiny-needs"]
+
+    with_npm(tmp_path, body)
+    assert not there.exists()
 
 
 def test_a_package_file_is_installed(tmp_path: Path):
