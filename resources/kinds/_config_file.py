@@ -20,6 +20,7 @@ from holdfast.resources.kinds._lines import decoded, encoded
 from holdfast.resources.kinds.file.base import (
     Ownership,
     demand_parent,
+    demand_reached,
     found,
     is_public,
     make_parents,
@@ -82,6 +83,8 @@ class ConfigEntry(Edgeable, Resource):
         """Return the present state of the entry, and report the diff to the declared one."""
         path = await self.located(ctx)
         place, seen = found(path, follow=True)
+        if seen is None:
+            await demand_reached(path, place, partial(self.owner_of_new, ctx))
         text = await text_at(ctx, path, place, seen)
         state: State = await computed(ctx, self.read, text)
         if compare(state, self.desired()) is not None:
@@ -123,6 +126,7 @@ class ConfigEntry(Edgeable, Resource):
             if place is None or seen is None:
                 owner = await self.owner_of_new(ctx)
                 owner.demand(path)
+                await demand_reached(path, place, partial(self.owner_of_new, ctx))
                 demand_parent(path, makedirs=self.makes_parents, apply=True)
                 mode, uid, gid = self.mode_of_new if owner.mode is None else owner.mode, owner.uid, owner.gid
                 if place is None:

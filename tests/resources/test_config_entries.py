@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from holdfast.agent.host.host import LocalHost
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.kinds._config_file import ConfigEntry
+from holdfast.resources.kinds.file.append import Append
+from holdfast.resources.kinds.file.base import Ownership
 
 
 class Port(ConfigEntry):
@@ -145,6 +147,51 @@ async def test_the_file_of_a_user_stays_that_users_and_a_link_of_a_user_is_not_f
     assert (home / "f").stat().st_uid == 12345
     with pytest.raises(Permanent, match="cannot follow"):
         await port(home / "link").check_apply(host.context("b"), True)
+
+
+def append(path):
+    """Return `file.append` with one line."""
+    return Append.declare(str(path), text="22 a")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+@pytest.mark.parametrize("entry", [port, append])
+@pytest.mark.parametrize("apply", [False, True])
+async def test_a_dangling_link_that_cannot_be_followed_afterwards_is_an_error(host, tmp_path, entry, apply):
+    """One of a user, in whose directory a file of root would be made; and one to a directory that does not exist."""
+    users = tmp_path / "users"
+    users.mkdir()
+    os.chown(users, 12345, 12345)
+    for link, target in ((users / "theirs", "new"), (tmp_path / "lost", tmp_path / "none/new")):
+        link.symlink_to(target)
+    os.chown(users / "theirs", 12345, 12345, follow_symlinks=False)
+    with pytest.raises(Permanent, match="it is a dangling link, which user 12345 could exchange; create its target"):
+        await entry(users / "theirs").check_apply(host.context("a"), apply)
+    assert not (users / "new").exists()
+    with pytest.raises(Permanent, match=r"it is a dangling link to .*/none/new, whose directory does not exist"):
+        await entry(tmp_path / "lost").check_apply(host.context("b"), apply)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+async def test_a_dangling_link_is_followed_where_the_new_file_is_its_owner_s(host, tmp_path, monkeypatch):
+    """A key of a user whose file of keys is a link into the same home; and any link of root."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "link").symlink_to("new")
+    for path in (home, home / "link"):
+        os.chown(path, 12345, 12345, follow_symlinks=False)
+
+    async def owner_of_new(self, ctx):
+        return Ownership(None, None, 12345, 12345, None)
+
+    monkeypatch.setattr(Port, "owner_of_new", owner_of_new)
+    assert not await port(home / "link").check_apply(host.context("a"), True)
+    assert (home / "new").stat().st_uid == 12345
+    assert await port(home / "link").check_apply(host.context("a"), True)
+
+    (tmp_path / "link").symlink_to("made")
+    assert not await append(tmp_path / "link").check_apply(host.context("b"), True)
+    assert (tmp_path / "made").read_text() == "22 a\n"
 
 
 @given(st.text(alphabet="ab \n#é\udcff"))

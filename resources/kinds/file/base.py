@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Annotated, Any, ClassVar, NamedTuple
@@ -23,6 +23,7 @@ from holdfast.resources.errors import HoldfastError, Permanent, refused_call
 from holdfast.resources.fields import AbsPath, Mode, Owner, field, parse_mode
 from holdfast.resources.paths import Place, Unsafe, change
 from holdfast.resources.paths.handle import ABSENT
+from holdfast.resources.paths.trust import called
 from holdfast.resources.temporaries import give_back, take_name
 from holdfast.resources.traits import Edgeable, Recvable
 from holdfast.resources.visible import escaped
@@ -240,6 +241,25 @@ def demand_parent(path: str, *, makedirs: bool, apply: bool) -> None:
     parent = os.path.dirname(path)  # noqa: PTH120 - Path objects are slow
     if apply and not makedirs and status(parent) is None:
         raise Permanent(f"cannot make {path}: directory {parent} does not exist; declare it, or set makedirs: true")
+
+
+async def demand_reached(path: str, place: Place | None, owner: Callable[[], Awaitable[Ownership]]) -> None:
+    """Raise `Permanent` for a dangling link at the path of a new file, if the file could not be reached afterwards.
+
+    `place` is that of the file, links followed. A user's link must lead to a file of that user, so `owner` is called.
+    """
+    follower = None if place is None else place.directory.follower
+    if follower is not None and (await owner()).uid != follower:
+        raise Permanent(
+            f"cannot make {path}: it is a dangling link, which {called(follower)} could exchange; create its target as "
+            "this user, or remove the link"
+        )
+    link = found(path)[0] if place is None else None
+    if link is not None and link.look() is not None:
+        raise Permanent(
+            f"cannot make {path}: it is a dangling link to {link.readlink()}, whose directory does not exist; create "
+            "this directory, or remove the link"
+        )
 
 
 @accepts(str, numbers=True, pattern=r"keep|(0o)?[0-7]{1,5}|[ugoa].*")

@@ -7,6 +7,7 @@ import re
 import stat
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator
@@ -28,6 +29,7 @@ from holdfast.resources.kinds.file.base import (
     Ownership,
     Placed,
     demand_parent,
+    demand_reached,
     found,
     is_public,
     make_parents,
@@ -152,6 +154,8 @@ class Edit(Placed):
         if new == old and seen is not None:
             ctx.report.comment = f"{self.name} is as declared"
             return True
+        if seen is None:
+            await demand_reached(path, place, partial(self.owner_of_new, ctx))
         if place is not None and seen is not None and (refusal := place.refusal(seen)):
             raise Unsafe(f"cannot edit {path}: {refusal}; declare the whole file with file.managed")
         if apply:
