@@ -8,6 +8,7 @@ import math
 import os
 import tomllib
 from contextlib import suppress
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -185,6 +186,55 @@ def test_no_value_of_a_file_is_told(value):
     """An error names section and option: the value may be a secret."""
     with pytest.raises(Permanent, match=r"the value of 'x' in \[a\] has a wrong %$"):
         FORMATS["configparser"]().data(f"[a]\nx = {value}\n".encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("yaml", "a: !!int secret", "a value is no !!int, line 1, column 4"),
+        ("yaml", "a:\n- !!float secret", "a value is no !!float, line 2, column 3"),
+        ("yaml", "a: !!bool secret", "a value is no !!bool, line 1, column 4"),
+        ("yaml", "a: !!timestamp secret", "a value is no !!timestamp, line 1, column 4"),
+        ("yaml", "a: 2001-99-99", "a value is no !!timestamp, line 1, column 4"),
+        ("yaml", "a: !!int ''", "a value is no !!int, line 1, column 4"),
+        ("yaml", "a: !!binary secret", "failed to decode base64 data: Incorrect padding, line 1, column 4"),
+        ("yaml", "a: !secret", "a tag is unknown, line 1, column 4"),
+        ("yaml", "a: !<secret> x", "a tag is unknown, line 1, column 4"),
+        ("yaml", "a: *secret", "found undefined alias, line 1, column 4"),
+        ("yaml", "a: {secret", "did not find expected ',' or '}', line 2, column 1"),
+        ("plist", "<integer>secret</integer>", "a number, a date or data are not what their element says"),
+        ("plist", "<real>secret</real>", "a number, a date or data are not what their element says"),
+        ("plist", "<date>secret</date>", "a number, a date or data are not what their element says"),
+        ("plist", "<secret/>", "missing value for key 'a' at line 1"),
+    ],
+)
+def test_an_error_of_a_file_says_where_and_not_which_value(name, text, told):
+    """The value may be a secret that was written at the wrong place."""
+    if name == "plist":
+        text = f"<plist version='1.0'><dict><key>a</key>{text}</dict></plist>"
+    with pytest.raises(Permanent) as error:
+        FORMATS[name]().data(text.encode())
+    assert str(error.value) == f"it is not in this format: {told}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("json", datetime(2001, 1, 1), "a timestamp, which it does not have; write it in quotes"),  # noqa: DTZ001
+        ("json", date(2001, 1, 1), "a date, which it does not have; write it in quotes"),
+        ("python", b"secret", "binary data, which it does not have; write it in quotes"),
+        ("toml", b"secret", "binary data, which it does not have; write it in quotes"),
+        ("toml", 1 << 63, "a number of more than 64 bits, which it does not have; write it in quotes"),
+        ("toml", None, "null, which it does not have"),
+        ("plist", None, "null, which it does not have"),
+        ("yaml", timedelta(1), "a timedelta, which it does not have; write it in quotes"),
+    ],
+)
+def test_a_value_that_a_format_does_not_have_is_named_by_its_keys(name, value, told):
+    """The value itself may come from the pillar, and be a secret."""
+    with pytest.raises(Permanent) as error:
+        FORMATS[name]().text({"a": [1, {"b": value}]})
+    assert str(error.value) == f"it cannot be written in this format: the value of a:1:b is {told}"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

@@ -11,6 +11,7 @@ import shlex
 import tomllib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from datetime import date, datetime
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -32,12 +33,27 @@ class Format(BaseModel):
     readable: ClassVar[bool] = True
     """Whether there is a parser, so that data can be merged into a file."""
 
+    scalars: ClassVar[frozenset[str]] = frozenset()
+    """What the format has besides text, numbers and truth values, by the names in `CALLED`."""
+
     def text(self, data: Any) -> str | bytes:
         """Return data as text, with its last newline. Raises `Permanent` if the format cannot express the data."""
         try:
             return self.dumped(data)
         except NOT_WRITTEN as error:
-            raise Permanent(f"it cannot be written in this format: {reason(error)}") from None
+            found = next(self._without_form(data, ()), None) or reason(error)
+            raise Permanent(f"it cannot be written in this format: {found}") from None
+
+    def _without_form(self, data: Any, keys: tuple[Any, ...]) -> Iterator[str]:
+        """Yield a message for each value that the format does not have; the value itself may be a secret."""
+        if isinstance(data, (Mapping, list, tuple)):
+            items = data.items() if isinstance(data, Mapping) else enumerate(data)
+            for key, item in items if len(keys) < DEEP else ():
+                yield from self._without_form(item, (*keys, key))
+        elif (called := name_of(data)) is not None and called not in self.scalars:
+            shown = ":".join(map(str, keys)) or "the whole"
+            hint = "" if data is None else "; write it in quotes"
+            yield f"the value of {shown} is {called}, which it does not have{hint}"
 
     def data(self, text: bytes) -> Any:
         """Return the data of a text. Raises `Permanent` if the text is not in this format."""
@@ -55,6 +71,28 @@ class Format(BaseModel):
         raise ValueError("there is no parser for it")
 
 
+NULL, DATE, TIMESTAMP, BINARY, LARGE = "null", "a date", "a timestamp", "binary data", "a number of more than 64 bits"
+CALLED: Mapping[type, str | None] = {
+    type(None): NULL,
+    date: DATE,
+    datetime: TIMESTAMP,
+    bytes: BINARY,
+    str: None,
+    bool: None,
+    float: None,
+}
+"""Type of a value -> its name; None: every format has it."""
+DEEP = 50
+"""Depth up to which a value is looked for that a format does not have."""
+
+
+def name_of(value: Any) -> str | None:
+    """Return what a value is, if not all formats have it."""
+    if type(value) is int:
+        return None if -(1 << 63) <= value < 1 << 63 else LARGE
+    return CALLED.get(type(value), f"a {type(value).__name__}")
+
+
 def reason(error: Exception) -> str:
     """Return the message of a library's error on one line, without repeating the data."""
     if isinstance(error, RecursionError):
@@ -64,6 +102,8 @@ def reason(error: Exception) -> str:
 
 class Yaml(Format):
     """YAML, as PyYAML writes it."""
+
+    scalars: ClassVar[frozenset[str]] = frozenset({NULL, DATE, TIMESTAMP, BINARY, LARGE, "a set"})
 
     default_flow_style: bool | None = False
     """Brackets for all collections; null: for those without others inside."""
@@ -91,16 +131,15 @@ class Yaml(Format):
 
     def loaded(self, text: bytes) -> Any:
         """Return the data of one document; tags of other languages are refused."""
-        import yaml  # noqa: PLC0415 - only states with this format need it
+        from holdfast.resources.kinds.file import yaml_data  # noqa: PLC0415 - only states with this format need it
 
-        try:
-            return yaml.load(text, Loader=yaml.CSafeLoader)
-        except yaml.YAMLError as error:
-            raise ValueError(reason(error)) from None
+        return yaml_data.loaded(text)
 
 
 class Json(Format):
     """JSON, with sorted keys."""
+
+    scalars: ClassVar[frozenset[str]] = frozenset({NULL, LARGE})
 
     indent: int | str | None = 2
     separators: tuple[str, str] = (",", ": ")
@@ -121,6 +160,8 @@ class Json(Format):
 class Toml(Format):
     """TOML; Salt writes it only where Python's package `toml` is installed, in a slightly different layout."""
 
+    scalars: ClassVar[frozenset[str]] = frozenset({DATE, TIMESTAMP, "a time"})
+
     def dumped(self, data: Any) -> str:
         """Return TOML."""
         return toml.document(data)
@@ -133,6 +174,7 @@ class Toml(Format):
 class Python(Format):
     """Python's notation."""
 
+    scalars: ClassVar[frozenset[str]] = frozenset({NULL, LARGE})
     readable: ClassVar[bool] = False
 
     indent: int = Field(1, ge=0)
@@ -252,6 +294,8 @@ class KeyValue(Format):
 class Plist(Format):
     """A property list of Apple's systems."""
 
+    scalars: ClassVar[frozenset[str]] = frozenset({TIMESTAMP, BINARY})
+
     fmt: Literal["FMT_XML", "FMT_BINARY"] = "FMT_XML"
     sort_keys: bool = True
     skipkeys: bool = False
@@ -261,7 +305,7 @@ class Plist(Format):
         fmt = plistlib.FMT_BINARY if self.fmt == "FMT_BINARY" else plistlib.FMT_XML
         text = plistlib.dumps(data, fmt=fmt, sort_keys=self.sort_keys, skipkeys=self.skipkeys)
         if not self.skipkeys and self.loaded(text) != data:
-            raise ValueError("a text has characters that would be read as something else")
+            raise ValueError("a value would be read as another one, such as a timestamp with a time zone")
         return text
 
     def loaded(self, text: bytes) -> Any:
@@ -272,6 +316,10 @@ class Plist(Format):
             return plistlib.loads(text)
         except ExpatError as error:
             raise ValueError(str(error)) from None
+        except (ValueError, AttributeError) as error:
+            if isinstance(error, plistlib.InvalidFileException) or " at line " in str(error):
+                raise
+            raise ValueError("a number, a date or data are not what their element says") from None  # not the value
 
 
 FORMATS: Mapping[str, type[Format]] = {
