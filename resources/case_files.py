@@ -38,7 +38,10 @@ def placed(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def make(path: Path, thing: Any) -> None:
-    """Make a file, directory, link or fifo as a case describes it."""
+    """Make a file, directory, link or fifo as a case describes it; None removes it."""
+    if thing is None:
+        path.unlink()
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     given = thing if isinstance(thing, Mapping) else {"text": thing}
     if "link" in given:

@@ -111,14 +111,15 @@ async def missing(host: ExecutionHost, name: str) -> bool:
 
 @execution("service.enabled", ServiceInterface, "status", looks=True)
 async def enabled(host: ExecutionHost, name: str) -> bool:
-    """Return whether a service starts at boot."""
-    return await _is(host, name, "enabled")
+    """Return whether a service starts at boot; true also if it can be neither enabled nor disabled, as in Salt."""
+    found = (await host.interface(ServiceInterface).status([name]))[name]
+    return found.exists and not found.masked and found.enabled is not False
 
 
 @execution("service.disabled", ServiceInterface, "status", looks=True)
 async def disabled(host: ExecutionHost, name: str) -> bool:
-    """Return whether a service does not start at boot; true also if there is no such service."""
-    return not await _is(host, name, "enabled")
+    """Return the opposite of `service.enabled`; true also if there is no such service."""
+    return not await enabled(host, name)
 
 
 @execution("service.masked", ServiceInterface, "status", looks=True)

@@ -38,6 +38,7 @@ WORDS = {
     "active": ("does not run", "runs"),
     "enabled": ("does not start at boot", "starts at boot"),
 }
+FIXED = "can be neither enabled nor disabled"
 SUFFIXES = tuple(f".{word}" for word in UNIT_TYPES)
 
 
@@ -59,19 +60,25 @@ class Service(Reversible, Resource):
     async def probe(self, ctx: Context) -> State:
         """Return whether the service runs, starts at boot, and is masked.
 
-        A service that can be neither enabled nor disabled counts as declared. Raises `Permanent` if nothing tells
-        whether the service runs, and that is declared.
+        A service that can be neither enabled nor disabled counts as declared, and the comment says so. One that starts
+        only in some of its runlevels is neither enabled nor disabled. Raises `Permanent` if nothing tells whether the
+        service runs, and that is declared.
         """
         status = await self.status(ctx)
         if not status.active:
             ctx.report.ended = ctx.report.ended or str(status.extra.get("ended", ""))
-        if status.active is None and "active" in (self.desired() or {}):
+        wanted = self.desired() or {}
+        if status.active is None and "active" in wanted:
             raise Permanent(
                 f"cannot tell whether {self.name} runs: its init script has no action `status`, and it has no pid file"
             )
         enabled = status.enabled
-        if enabled is None:
-            enabled = not status.masked and bool((self.desired() or {}).get("enabled"))
+        if enabled and status.extra.get("partly"):
+            enabled = not wanted.get("enabled")
+        elif enabled is None:
+            enabled = not status.masked and bool(wanted.get("enabled"))
+            if "enabled" in wanted and not status.masked:
+                ctx.report.comment = self._sentence(wanted, FIXED)
         return {"active": bool(status.active), "enabled": enabled, "masked": bool(status.masked)}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
@@ -98,7 +105,12 @@ class Service(Reversible, Resource):
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return f"{self.name} " + " and ".join(WORDS[name][value] for name, value in (self.desired() or {}).items())
+        return self._sentence(self.desired() or {})
+
+    def _sentence(self, state: Mapping[str, Any], boot: str = "") -> str:
+        """Return a sentence about a state; `boot` takes the place of whether the service starts at boot."""
+        words = (boot if boot and name == "enabled" else WORDS[name][value] for name, value in state.items())
+        return f"{self.name} {' and '.join(words)}"
 
     def needs(self) -> tuple[Need, ...]:
         """Return the functions that query and watch the service, and those that make it as declared."""
@@ -291,6 +303,12 @@ class Dead(Service, Refreshable, kind="service.dead"):
 class Enabled(Wanted, kind="service.enabled"):
     """A service starts at boot; whether it runs now does not matter.
 
+    With systemd, an alias means the unit that it leads to, and a unit without unit file its init script, whose links in
+    /etc/rc?.d are changed by systemd's own tool and watched. A unit with `Also=` that is not enabled itself means the
+    units listed there. A unit that is enabled until the next boot only is not enabled. A static unit, which has no
+    section `[Install]`, counts as declared, and the comment says so. A unit that was generated from another file, such
+    as /etc/fstab, is compared, but cannot be changed; the error names the file.
+
     ssh:
       service.enabled
     """
@@ -304,6 +322,9 @@ class Enabled(Wanted, kind="service.enabled"):
 
 class Disabled(Service, kind="service.disabled"):
     """A service does not start at boot; whether it runs now does not matter.
+
+    `service.enabled` says what this means for each kind of unit. What a generator of systemd enables at each boot, such
+    as `console-getty` in containers, can only be masked.
 
     bluetooth:
       service.disabled

@@ -45,6 +45,10 @@ class InitScriptProvider(CommandServiceProvider, ABC, abstract=True):
     def _enabled(self, name: str) -> bool | None:
         """Return whether a service starts at boot; None if it can be neither enabled nor disabled."""
 
+    def _partly(self, name: str) -> bool:
+        """Return whether only some runlevels of the boot start a service that they all should start."""
+        return False
+
     def _command(self, name: str) -> tuple[str, ...]:
         """Return the command that takes an action as its last argument."""
         return (str(self._scripts / name),)
@@ -65,7 +69,7 @@ class InitScriptProvider(CommandServiceProvider, ABC, abstract=True):
             state = "active" if pid else "unknown" if text and not paths.exists(str(file)) else "inactive"
         return ServiceStatus(
             name=name, exists=bool(text), active=None if state == "unknown" else state == "active", state=state,
-            enabled=bool(text) and self._enabled(name), pid=pid,
+            enabled=bool(text) and self._enabled(name), pid=pid, extra={"partly": self._partly(name)},
         )  # fmt: skip
 
     def _pid_file(self, name: str) -> Path:
@@ -89,11 +93,12 @@ def names_in(directory: Path) -> set[str]:
         return {
             entry.name
             for entry in entries
-            if entry.is_file() and os.access(entry.path, os.X_OK) and not _is_of_init(entry.name)
+            if entry.is_file() and os.access(entry.path, os.X_OK) and not is_of_init(entry.name)
         }
 
 
-def _is_of_init(name: str) -> bool:
+def is_of_init(name: str) -> bool:
+    """Return whether a file in the directory of scripts is no service."""
     return name in NO_SERVICES or name.startswith(".") or ".dpkg-" in name
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.interfaces.host import BusError, Match, ProviderHost, Signal
 from holdfast.resources.interfaces.results import ServiceStatus
+from holdfast.resources.providers._at_boot import AtBoot, Boot
 
 SYSTEMD = "org.freedesktop.systemd1"
 ROOT = "/org/freedesktop/systemd1"
@@ -18,11 +19,6 @@ PROPERTIES = "org.freedesktop.DBus.Properties"
 SUFFIXES = ("service", "socket", "timer", "path", "mount", "automount", "swap", "target", "slice", "scope", "device")
 ENDED = ("inactive", "failed")
 ACTIVE = ("active", "reloading", "refreshing")
-ENABLED = {"enabled": True, "enabled-runtime": True, "disabled": False, "linked": False, "linked-runtime": False}
-"""Unit file states that say whether a unit starts at boot.
-
-A unit in any other state (`static`, `generated`, `alias` ...) can be neither enabled nor disabled.
-"""
 SERVICE = ("MainPID", "Type", "Result", "ExecMainStatus")
 """Properties that only services have."""
 EXITED, KILLED, DUMPED = 1, 2, 3
@@ -40,7 +36,7 @@ class Units:
     """Units as systemd sees them."""
 
     def __init__(self, host: ProviderHost) -> None:
-        self._host = host
+        self._host, self.boot = host, Boot(host)
 
     async def manager(self, method: str, signature: str = "", *arguments: Any, timeout: float = 25.0) -> list[Any]:
         """Call the manager. Raises `BusError`."""
@@ -73,14 +69,15 @@ class Units:
             service["ExecMainCode"] = (
                 await call(SYSTEMD, path, PROPERTIES, "Get", "ss", f"{SYSTEMD}.Service", "ExecMainCode")
             )[0]
-        exists = found["LoadState"] != "not-found"
-        file_state = await self._file_state(unit) if exists else ""
+        known = found["LoadState"] != "not-found"
+        file_state = await self._file_state(found["Id"]) if known else ""
+        boot = await self._at_boot(found, file_state)
         return ServiceStatus(
             name=name,
-            exists=exists,
+            exists=known or bool(boot.script),
             active=found["ActiveState"] in ACTIVE,
             state=found["ActiveState"],
-            enabled=ENABLED.get(file_state) if exists else False,
+            enabled=boot.enabled,
             masked=file_state.startswith("masked") or found["LoadState"] == "masked",
             pid=service.get("MainPID") or None,
             since=found["StateChangeTimestamp"] / 1e6 or None,
@@ -89,6 +86,9 @@ class Units:
                 "sub_state": found["SubState"],
                 "load_error": found["LoadError"][1],
                 "file_state": file_state,
+                "partly": boot.partly,
+                "script": boot.script,
+                "source": found.get("SourcePath", ""),
                 "stale": found["NeedDaemonReload"],
                 "can_reload": found["CanReload"],
                 "job": found["Job"][0],
@@ -99,12 +99,19 @@ class Units:
             },
         )
 
+    async def _at_boot(self, unit: Mapping[str, Any], file_state: str) -> AtBoot:
+        """Return how a unit starts at boot; `indirect` means that it does if the units in its `Also=` do."""
+        if file_state != "indirect":
+            return self.boot.of(unit, file_state)
+        states = {await self._file_state(name) for name in self.boot.also(unit)} & {"enabled", "disabled"}
+        return AtBoot("enabled" in states, partly=len(states) > 1) if states else AtBoot(None)
+
     async def _file_state(self, unit: str) -> str:
         try:
             return str((await self.manager("GetUnitFileState", "s", unit))[0])
         except BusError as error:
             if error.name:
-                return ""  # it has no file: created by a generator or by a call
+                return ""  # it has no unit file, or one with errors
             raise
 
     async def signals(self, *matches: Match) -> AsyncGenerator[Signal | None, None]:

@@ -105,7 +105,8 @@ class ServiceProvider(Provider, ABC, abstract=True):
         """Enable the start at boot; a service that cannot be enabled is not changed."""
         before = await self._inspect(name)
         await self._demand("enable", name, before)
-        return await self._switch(name, before.enabled, True, lambda: self._set_enabled(name, True), test=test)
+        old = before.enabled and not before.extra.get("partly")
+        return await self._switch(name, old, True, lambda: self._set_enabled(name, True), test=test)
 
     async def disable(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Disable the start at boot; a service that cannot be disabled is not changed."""

@@ -13,6 +13,7 @@ from holdfast.resources.interfaces.base import Options
 from holdfast.resources.interfaces.host import BusError, ProviderHost, Signal
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.interfaces.results import ChangeSet, ServiceStatus
+from holdfast.resources.providers._runlevels import BOOT
 from holdfast.resources.providers._units import Units, job_result, manager_signals, unit_name, unit_signals
 from holdfast.resources.providers.service_base import ServiceProvider, Verb
 from holdfast.resources.watches import either
@@ -45,7 +46,9 @@ class Systemd(ServiceProvider):
         units = (await self._units.manager("ListUnits"))[0]
         files = (await self._units.manager("ListUnitFiles"))[0]
         names = {unit[0] for unit in units if unit[2] != "not-found"} | {path.rpartition("/")[2] for path, _ in files}
-        return {name.removesuffix(".service") for name in names if name.endswith(".service") and "@." not in name}
+        own = {name.removesuffix(".service") for name in names if name.endswith(".service") and "@." not in name}
+        scripts: list[str] = await self.host.blocking(self._units.boot.without_unit, names)
+        return own.union(scripts)
 
     async def _inspect(self, name: str) -> ServiceStatus:
         return await self._units.status(name)
@@ -66,17 +69,27 @@ class Systemd(ServiceProvider):
         await self._run_job(verb, name, timeout, wait=wait)
 
     async def _set_enabled(self, name: str, enabled: bool) -> None:
-        if enabled:
-            await self._link("Enable", name, (False, True))
+        now, verb = (await self._inspect(name)).extra, "enable" if enabled else "disable"
+        if now["script"]:
+            await self._units.boot.switch(name, now["script"], enabled)
+            await self._units.manager("Reload", timeout=RELOAD_TIMEOUT)
+        elif now["file_state"] == "generated":
+            raise Permanent(
+                f"cannot {verb} {name}: systemd has generated it from {now['source'] or 'no file'}; edit that"
+            )
+        elif now["file_state"] == "enabled-runtime" and not enabled:
+            raise Permanent(f"cannot disable {name}: a generator of systemd enables it at each boot; mask it")
         else:
-            await self._link("Disable", name, (False,))
+            await self._link(verb.capitalize(), name, now["unit"], (False, True) if enabled else (False,))
 
     # -- changing the next boot ----------------------------------------------------------------------------------
 
     async def mask(self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Forbid any start of a unit."""
         masked = bool((await self._inspect(name)).masked)
-        return await self._switch(name, masked, True, lambda: self._link("Mask", name, (runtime, True)), test=test)
+        return await self._switch(
+            name, masked, True, lambda: self._link("Mask", name, unit_name(name), (runtime, True)), test=test
+        )
 
     async def unmask(
         self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None
@@ -84,14 +97,19 @@ class Systemd(ServiceProvider):
         """Allow the start of a unit: remove all masks, or with `runtime` only a mask until the next boot."""
         masked = bool((await self._inspect(name)).masked)
         levels = ((True,),) if runtime else ((False,), (True,))
-        return await self._switch(name, masked, False, lambda: self._link("Unmask", name, *levels), test=test)
+        return await self._switch(
+            name, masked, False, lambda: self._link("Unmask", name, unit_name(name), *levels), test=test
+        )
 
-    async def _link(self, verb: str, name: str, *calls: Sequence[bool]) -> None:
-        """Change the links of a unit file by one call for each set of flags, and reload the manager."""
+    async def _link(self, verb: str, name: str, unit: str, *calls: Sequence[bool]) -> None:
+        """Change the links of a unit file by one call for each set of flags, and reload the manager.
+
+        `unit` is not that of the name if that is an alias, which systemd refuses to enable.
+        """
         try:
             for flags in calls:
                 signature = "as" + "b" * len(flags)
-                await self._units.manager(f"{verb}UnitFiles", signature, [unit_name(name)], *flags)
+                await self._units.manager(f"{verb}UnitFiles", signature, [unit], *flags)
         except BusError as error:
             raise refused(verb.lower(), name, error) from error
         await self._units.manager("Reload", timeout=RELOAD_TIMEOUT)
@@ -174,7 +192,8 @@ class Systemd(ServiceProvider):
 
     def watch(self, names: Sequence[str]) -> Watch:
         """Watch the signals of these units, and their links for the start at boot, which other programs may change."""
-        return either(self._signals(names), self.host.watch_path(LINKS, recursive=True))
+        links = self.host.watch_path(LINKS, *map(str, BOOT), recursive=True)
+        return either(self._signals(names), links)
 
     async def _signals(self, names: Sequence[str]) -> Watch:
         """Watch systemd. The end of a job always changes a property of its unit, so jobs need no watch."""

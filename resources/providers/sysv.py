@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 from holdfast.resources.context import PATH
 from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.providers._init_scripts import SCRIPTS, InitScriptProvider
-
-BOOT = tuple(Path(f"/etc/rc{level}.d") for level in "S2345")
-"""Directories of the links to the scripts that a boot starts."""
+from holdfast.resources.providers._runlevels import BOOT, Runlevels
 
 
 class SysV(InitScriptProvider):
@@ -26,15 +23,19 @@ class SysV(InitScriptProvider):
 
     def __init__(self, host: ProviderHost) -> None:
         super().__init__(host)
+        self._runlevels = Runlevels(host)
         self._boots = shutil.which("update-rc.d", path=PATH) is not None
         """Whether the start at boot can be changed."""
 
     def _enabled(self, name: str) -> bool | None:
         if not self._boots:
             return None
-        return any(link for level in BOOT for link in self.host.system_path(level).glob(f"S[0-9][0-9]{name}"))
+        return self._runlevels.start(name, self._text(name)).enabled
+
+    def _partly(self, name: str) -> bool:
+        return self._runlevels.start(name, self._text(name)).partly
 
     async def _set_enabled(self, name: str, enabled: bool) -> None:
-        if enabled:
-            await self.host.run("update-rc.d", name, "defaults")
-        await self.host.run("update-rc.d", name, "enable" if enabled else "disable")
+        defaults = (("update-rc.d", name, "defaults"),) if enabled else ()
+        switch = ("update-rc.d", name, "enable" if enabled else "disable")
+        await self._runlevels.switch(name, self._text(name), enabled, *defaults, switch)

@@ -218,6 +218,96 @@ def test_openrc_also_runs_scripts_of_the_lsb(run: lab.Run, tool: str):
         assert site.state("plain") == (False, "inactive", True)
 
 
+LINKS = "basename -a /etc/rc[S2-5].d/*{name} | sort | uniq -c"
+OTHERS = {
+    "alias": "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\nAlias=other.service\n",
+    "through": "[Service]\nExecStart=/bin/true\n[Install]\nAlso=through.timer\n",
+    "fixed": "[Service]\nExecStart=/bin/sleep 1000\n",
+}
+"""Units that can be enabled by another name, in the place of another unit, or not at all."""
+
+
+@pytest.mark.parametrize("tool", ["systemd"])
+def test_systemd_also_runs_scripts_of_the_lsb(run: lab.Run, tool: str):
+    """A new script has no unit yet, and `systemctl is-enabled` agrees. A link that is missing or stops it is repaired.
+
+    A unit file of the same name takes the place of the script, and a mask that of both.
+    """
+    with booted(run, tool) as site:
+        site.add("native")
+        for path, text in {**files("sysv", "toy"), **files("sysv", "native")}.items():
+            site.host.write(path, text, 0o755)
+        assert {"toy", "native"} <= set(site.call("list"))
+        assert site.state() == (False, "inactive", False)
+        assert site.call("enable", "toy", test=True) == {"toy": {"old": False, "new": True}}
+        assert not site.host.run("sh", "-c", "ls /etc/rc?.d/*toy", check=False).stdout
+
+        assert site.driver.apply("service.running", "toy", enable=True).comment == "started and enabled toy"
+        assert site.driver.apply("service.running", "toy", enable=True).comment == "toy runs and starts at boot"
+        assert site.host.sh("systemctl is-enabled toy").strip() == "enabled"
+        assert site.host.sh("systemctl show -P WantedBy toy").split() == ["multi-user.target", "graphical.target"]
+        for damage in ("mv /etc/rc3.d/S01toy /etc/rc3.d/K01toy", "rm /etc/rc5.d/S01toy", "rm /etc/rc?.d/*toy"):
+            site.host.sh(damage)
+            assert site.driver.apply("service.running", "toy", enable=True).comment == "enabled toy"
+            assert site.host.sh(LINKS.format(name="toy")).split() == ["4", "S01toy"]
+        site.host.sh("mv /etc/rc3.d/S01toy /etc/rc3.d/K01toy")
+        assert site.driver.apply("service.disabled", "toy").comment == "disabled toy"
+        assert site.host.sh(LINKS.format(name="toy")).split() == ["4", "K01toy"]
+        assert site.state() == (True, "active", False)
+
+        assert site.driver.apply("service.enabled", "native").comment == "enabled native"
+        assert not site.host.run("sh", "-c", "ls /etc/rc?.d/*native", check=False).stdout
+        assert site.driver.apply("service.masked", "toy").comment == "masked toy"
+        with pytest.raises(Failed, match="cannot enable toy: it is masked"):
+            site.call("enable", "toy")
+        assert site.driver.apply("service.unmasked", "toy").comment == "unmasked toy"
+        assert site.call("enable", "toy") == {"toy": {"old": False, "new": True}}
+        site.host.sh("rm /usr/lib/systemd/systemd-sysv-install")
+        with pytest.raises(Failed, match=r"cannot disable toy: .* is missing; it is in the package systemd"):
+            site.call("disable", "toy")
+
+
+@pytest.mark.parametrize("tool", ["systemd"])
+def test_other_units_are_checked_as_well_as_systemd_can_tell(run: lab.Run, tool: str):
+    """Each state that `systemctl is-enabled` knows is checked, and what cannot be changed is refused or told."""
+    with booted(run, tool) as site:
+        for name, text in OTHERS.items():
+            site.host.write(f"/usr/lib/systemd/system/{name}.service", text)
+        timer = "[Timer]\nOnCalendar=daily\n[Install]\nWantedBy=timers.target\n"
+        site.host.write("/usr/lib/systemd/system/through.timer", timer)
+        site.host.write("/etc/fstab", "tmpfs /srv tmpfs nofail 0 0\ntmpfs /mnt tmpfs noauto 0 0\n")
+        site.host.sh("systemctl daemon-reload; systemctl enable -q alias; systemd-run -q --unit=made sleep 1000")
+
+        def is_enabled(name: str) -> str:
+            return site.host.run("systemctl", "is-enabled", name, check=False).stdout.strip()
+
+        assert (is_enabled("other"), is_enabled("through"), is_enabled("fixed")) == ("alias", "indirect", "static")
+        assert site.driver.apply("service.enabled", "other").comment == "other starts at boot"
+        assert site.driver.apply("service.disabled", "other").comment == "disabled other"
+        assert is_enabled("alias") == "disabled"
+        for verb in ("enabled", "disabled"):
+            assert site.driver.apply(f"service.{verb}", "through").comment == f"{verb} through"
+            assert is_enabled("through.timer") == verb
+            assert site.driver.apply(f"service.{verb}", "through").right
+            assert site.driver.apply(f"service.{verb}", "fixed").comment == (
+                "fixed can be neither enabled nor disabled"
+            )
+        site.host.sh("systemctl enable -q --runtime alias")
+        assert site.driver.apply("service.enabled", "alias").comment == "enabled alias"
+        assert is_enabled("alias") == "enabled"
+
+        assert site.driver.apply("service.enabled", "srv.mount").comment == "srv.mount starts at boot"
+        assert site.driver.apply("service.disabled", "mnt.mount").comment == "mnt.mount does not start at boot"
+        for verb, name, why in (
+            ("disable", "srv.mount", "systemd has generated it from /etc/fstab; edit that"),
+            ("enable", "mnt.mount", "systemd has generated it from /etc/fstab; edit that"),
+            ("disable", "console-getty", "a generator of systemd enables it at each boot; mask it"),
+            ("enable", "made", "is transient or generated"),
+        ):
+            with pytest.raises(Failed, match=f"cannot {verb} {name}: .*{why}"):
+                site.driver.apply(f"service.{verb}d", name)
+
+
 SUPERVISED = """#!/sbin/openrc-run
 supervisor=supervise-daemon
 command={daemon}

@@ -222,11 +222,25 @@ async def test_a_missing_service_would_change(tmp_path):
 
 
 async def test_a_service_that_cannot_be_enabled_is_as_declared(tmp_path):
-    """A static unit counts as declared, enabled or disabled."""
+    """A static unit counts as declared, enabled or disabled, and the comment says why. A masked one is disabled."""
     ctx = context(tmp_path, service=Services(active=True, state="active", enabled=None))
 
     for enable in (True, False):
         assert await declare("service.running", enable=enable).check_apply(ctx, True) is True
+        assert ctx.report.comment == "it runs and can be neither enabled nor disabled"
+    ctx = context(tmp_path, service=Services(enabled=None, masked=True))
+    assert await declare("service.dead", enable=False).check_apply(ctx, True) is True
+    assert ctx.report.comment == "it does not run and does not start at boot"
+
+
+async def test_a_service_that_is_enabled_in_part_is_neither_enabled_nor_disabled(tmp_path):
+    """A script with a link that starts it in one of its runlevels only is repaired, whatever is declared."""
+    for enable, verb in ((True, "enable"), (False, "disable")):
+        service = Services(enabled=True, extra={"partly": True})
+        ctx = context(tmp_path, service=service)
+        assert await declare("service.dead", enable=enable).check_apply(ctx, False) is False
+        assert ctx.report.effect.verbs == (verb,)
+    assert await declare("service.dead").check_apply(context(tmp_path, service=service), True) is True
 
 
 @pytest.mark.parametrize(("kind", "fails"), [("running", True), ("dead", True), ("enabled", False)])

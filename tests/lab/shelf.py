@@ -88,7 +88,7 @@ def sls(declared: Iterable[Declared], *, reverse: bool = False) -> str:
 def kernel(host: Host) -> tuple[str, ...]:
     """Return what states change in the kernel: the name of the host, its mounts and its swap space."""
     mounts = host.sh("grep ' /srv/' /proc/self/mountinfo | cut -d' ' -f5- || true")
-    return host.sh("hostname"), mounts, host.sh("grep /dev/lab-swap /proc/swaps || true")
+    return host.sh("hostname"), mounts, host.sh("awk '/lab-swap/ {print $1, $2, $3, $5}' /proc/swaps")
 
 
 def told(host: Host) -> str:

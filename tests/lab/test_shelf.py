@@ -30,7 +30,7 @@ SLOW = 20.0
 """Seconds for a repair by a tool that is slow itself."""
 ELSEWHERE = frozenset({"pip.removed", "pip.uptodate"})
 """Kinds of these families that the module of the family shows."""
-BEFORE = frozenset({"file", "cron"})
+BEFORE = frozenset({"file", "cron", "service"})
 """Families with kinds that are older than the shelf."""
 
 reversible = [row for row in ROWS if row.reversible]

@@ -57,6 +57,9 @@ async def result(function: str, *args: Any, **kwargs: Any) -> tuple[Any, Recorde
 
 
 STATUS = ServiceStatus(name="nginx", exists=True, active=True, state="active", enabled=True, masked=False)
+STATIC = STATUS.model_copy(update={"enabled": None})
+MASKED = STATIC.model_copy(update={"masked": True})
+NOTHING = STATUS.model_copy(update={"exists": False, "enabled": False})
 CHANGE = ChangeSet(changes={"nginx": {"old": "", "new": "1.2"}})
 
 
@@ -229,6 +232,9 @@ SHOWN = {"id": "r", "uris": ("http://x",), "enabled": True, "gpgcheck": True, "p
         ("service.status", ("nginx",), {"status": {"nginx": STATUS}}, True),
         ("service.missing", ("nginx",), {"status": {"nginx": STATUS}}, False),
         ("service.disabled", ("nginx",), {"status": {"nginx": STATUS}}, False),
+        ("service.enabled", ("nginx",), {"status": {"nginx": STATIC}}, True),
+        ("service.disabled", ("nginx",), {"status": {"nginx": MASKED}}, True),
+        ("service.enabled", ("nginx",), {"status": {"nginx": NOTHING}}, False),
         ("service.get_running", (), {"list": ("nginx",), "status": {"nginx": STATUS}}, ["nginx"]),
     ],
 )  # fmt: skip

@@ -1,0 +1,115 @@
+"""Whether units of systemd start at boot: what their unit file states say, init scripts, and generators."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Container, Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from holdfast.resources.errors import Permanent
+from holdfast.resources.interfaces.host import ProviderHost
+from holdfast.resources.providers._init_scripts import SCRIPTS, is_of_init, names_in
+from holdfast.resources.providers._runlevels import Runlevels
+from holdfast.resources.providers.service_base import text_of
+
+FIXED = ("static", "masked", "masked-runtime")
+"""States of units that can be neither enabled nor disabled."""
+SCRIPT_PLACES = (str(SCRIPTS), "/etc/rc.d/init.d")
+"""Directories of scripts, as systemd names them."""
+GENERATORS = tuple(Path(prefix, "lib/systemd/system-generators/systemd-sysv-generator") for prefix in ("/usr", "/"))
+"""Where the program is that makes units for scripts."""
+INSTALLERS = tuple(Path(prefix, "lib/systemd/systemd-sysv-install") for prefix in ("/usr", "/"))
+"""Where the program is by which systemd changes the links of scripts."""
+PACKAGES = {"Debian": "systemd", "RedHat": "chkconfig"}
+"""Family of distributions -> the package with this program."""
+RUNTIME_LINKS = Path("/run/systemd/system")
+"""Directory of the links of units that are enabled until the next boot."""
+
+
+ALSO = re.compile(r"^\s*Also\s*=(.*)$", re.MULTILINE)
+
+
+class AtBoot(NamedTuple):
+    """How a unit starts at boot."""
+
+    enabled: bool | None
+    """None if it can be neither enabled nor disabled."""
+    partly: bool = False
+    """Whether only a part of what enables it is there."""
+    script: str = ""
+    """The init script of which systemd generates the unit."""
+
+
+class Boot:
+    """Reads whether units start at boot, and changes that for units that are generated from scripts."""
+
+    def __init__(self, host: ProviderHost) -> None:
+        self._host, self._runlevels = host, Runlevels(host)
+
+    def of(self, unit: Mapping[str, Any], state: str) -> AtBoot:
+        """Return how a unit with these properties and this unit file state starts at boot."""
+        if script := self._script_of(unit, state):
+            return AtBoot(*self._runlevels.start(script, self._text(script)), script)
+        if state == "generated":
+            return AtBoot(bool(unit.get("WantedBy") or unit.get("RequiredBy")))
+        if state == "enabled-runtime":
+            return AtBoot(not self._ends_with_this_boot(unit["Id"]))
+        return AtBoot(None if state in FIXED else state == "enabled")
+
+    def also(self, unit: Mapping[str, Any]) -> list[str]:
+        """Return the units that are enabled and disabled in place of one whose unit file state is `indirect`."""
+        text = text_of(self._host.system_path(Path(unit["FragmentPath"]))).replace("\\\n", " ")
+        return [name for line in ALSO.findall(text.partition("[Install]")[2]) for name in line.split()]
+
+    async def switch(self, name: str, script: str, enabled: bool) -> None:
+        """Change whether the boot starts a script, as systemctl does it."""
+        verb = "enable" if enabled else "disable"
+        installer = self._first_program(INSTALLERS)
+        if installer is None:
+            package = PACKAGES.get(str(self._host.facts.get("os_family")))
+            raise Permanent(
+                f"cannot {verb} {name}: it has no unit file but the script {SCRIPTS / script}, and "
+                f"{INSTALLERS[0]}, which changes the links of scripts, is missing"
+                + (f"; it is in the package {package}" if package else "")
+            )
+        await self._runlevels.switch(script, self._text(script), enabled, (str(installer), verb, script))
+
+    def without_unit(self, units: Container[str]) -> list[str]:
+        """Return the names of services whose script is newer than the units of systemd."""
+        if self._first_program(GENERATORS) is None:
+            return []
+        try:
+            scripts = names_in(self._host.system_path(SCRIPTS))
+        except FileNotFoundError:
+            return []
+        return [name for script in scripts if f"{(name := script.removesuffix('.sh'))}.service" not in units]
+
+    def _script_of(self, unit: Mapping[str, Any], state: str) -> str:
+        """Return the script of a service that has no unit file; empty if it has none.
+
+        The script may be so new that systemd has not generated its unit yet.
+        """
+        if state == "generated":
+            source = PurePosixPath(unit.get("SourcePath") or "/")
+            return source.name if str(source.parent) in SCRIPT_PLACES else ""
+        name, _, suffix = unit["Id"].rpartition(".")
+        if unit["LoadState"] != "not-found" or suffix != "service" or self._first_program(GENERATORS) is None:
+            return ""
+        places = (SCRIPTS / script for script in (name, f"{name}.sh"))
+        found = self._first_program(places)
+        return found.name if found and not is_of_init(found.name) else ""
+
+    def _text(self, script: str) -> str:
+        return text_of(self._host.system_path(SCRIPTS / script))
+
+    def _first_program(self, places: Iterable[Path]) -> Path | None:
+        """Return the first of these paths that is an executable file."""
+        paths = map(self._host.system_path, places)
+        return next((path for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
+
+    def _ends_with_this_boot(self, name: str) -> bool:
+        """Return whether links that the next boot does not have enable a unit, and no generator does at each boot."""
+        directories = self._host.system_path(RUNTIME_LINKS).glob("*.*")  # multi-user.target.wants and the like
+        return any(os.path.lexists(directory / name) for directory in directories)

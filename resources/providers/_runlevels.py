@@ -1,0 +1,68 @@
+"""The links in /etc/rc?.d, which say in which runlevels of a boot the script of a service is started."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from holdfast.resources.context import PATH
+from holdfast.resources.errors import Permanent
+from holdfast.resources.interfaces.host import ProviderHost
+
+LEVELS = frozenset("S2345")
+"""Runlevels of a boot."""
+BOOT = tuple(Path(f"/etc/rc{level}.d") for level in sorted(LEVELS))
+"""Directories of the links to the scripts that a boot starts."""
+DEFAULT_START = re.compile(r"^#\s*Default-Start:([ \t0-9A-Za-z]*)$", re.MULTILINE)
+"""Runlevels that the header of a script asks for, as the Linux Standard Base defines it."""
+
+
+class Start(NamedTuple):
+    """Whether the boot starts a script."""
+
+    enabled: bool
+    """Whether it is started in a runlevel of the boot."""
+    partly: bool
+    """Whether it is started, but not in all runlevels that its header asks for."""
+
+
+class Runlevels:
+    """The links of this host. They are read anew each time, which takes less time than one call over D-Bus."""
+
+    def __init__(self, host: ProviderHost) -> None:
+        self._host = host
+
+    def start(self, name: str, text: str) -> Start:
+        """Return whether the boot starts a script with this text."""
+        levels = {place.name[2] for place in BOOT if _has_link(self._host.system_path(place), name)}
+        header = DEFAULT_START.search(text)
+        wanted = LEVELS & set(header[1].split()) if header else set()
+        return Start(bool(levels), bool(levels) and not wanted <= levels)
+
+    async def switch(self, name: str, text: str, enabled: bool, *commands: tuple[str, ...]) -> None:
+        """Run the commands that make the links start a script, or not. Raises `Permanent` if the links are not so then.
+
+        Debian's tool does not add a link that is missing while there are others, so all links are made anew then.
+        """
+        await self._run(*commands)
+        if enabled and self.start(name, text).partly and shutil.which("update-rc.d", path=PATH):
+            await self._run(("update-rc.d", name, "remove"), *commands)
+        after = self.start(name, text)
+        if after.enabled is not enabled or after.partly:
+            verb, links = ("enable", "add") if enabled else ("disable", "remove")
+            raise Permanent(f"cannot {verb} {name}: `{' '.join(commands[-1])}` did not {links} its links in /etc/rc?.d")
+
+    async def _run(self, *commands: tuple[str, ...]) -> None:
+        for command in commands:
+            await self._host.run(*command)
+
+
+def _has_link(directory: Path, name: str) -> bool:
+    """Return whether a directory has a link `S..NAME`; the number has two digits."""
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
+        return any(entry.name[3:] == name and entry.name[0] == "S" and entry.name[1:3].isdigit() for entry in entries)
+    return False
