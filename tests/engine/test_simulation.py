@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -50,7 +51,7 @@ from simulated.plan import Plan, planned
 
 BLOCKS = 20
 COMPARED = 100 if CI else 20
-"""Lives that are repeated, once here and twice in other processes."""
+"""Lives that are repeated in another process."""
 
 pytestmark = pytest.mark.timeout(900)
 """Seconds: many lives take their time on a busy machine."""
@@ -73,23 +74,17 @@ def test_whatever_happens_the_rules_hold_and_the_machine_ends_as_declared(block:
 
 
 def test_a_seed_is_the_same_life_each_time() -> None:
-    """The same number of steps even in another process with other hashes."""
-    digests = [digest(seed) for seed in range(COMPARED)]
-    assert digests == [digest(seed) for seed in range(COMPARED)]
-    for order in ("1", "2"):
-        command = [
-            sys.executable,
-            "-c",
-            f"from simulated.life import digest\nfor seed in range({COMPARED}): print(digest(seed))",
-        ]
-        done = subprocess.run(
-            command,
-            env={**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": order},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stdout.split() == digests
+    """The same is done and reported in another process, with other hashes, and after other lives: in reverse order."""
+    code = f"from simulated.life import digest\nfor seed in reversed(range({COMPARED})): print(digest(seed))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": str(random.randrange(1, 1000))},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.split() == [digest(seed) for seed in range(COMPARED)][::-1]
 
 
 def never(value: object) -> Callable[..., Any]:
@@ -166,55 +161,63 @@ TELL = Deliveries.tell
 PREPARE, PUBLISH, START, SEND = Transfers.prepare, Transfers.publish, Runs.start, Journal.send
 
 SABOTAGE = [
-    ("is settled", Blockers, "of", never(None)),
-    ("jumps the queue", DefinitionOrder, "lets_start", never(True)),
-    ("without a watch", Scheduler, "_ready", never(True)),
-    ("are in the semaphore", Semaphores, "full", never(None)),
-    ("noop, and yet", Policy, "applies", never(True)),
-    ("noop, and yet", Policy, "applies", lambda self, _: not self.options.noop),
-    ("started", limits, "take", never(0.0)),
-    ("again and again", limits, "repaired", never(False)),
-    ("is not settled", WatchHandler, "interrupt", for_ever),
-    ("starts though nothing may", Engine, "pause", never(None)),
-    ("is settled", AutoEdges, "find", no_edges),
-    ("has not said", Journal, "send", lambda self, who, values: SEND(self, who, self._sent.get(who, values))),
-    ("has not heard", Transfers, "publish", publishes_in_silence),
-    ("as new", Transfers, "prepare", called(new=True)),
-    ("as old", Transfers, "prepare", called(new=False)),
-    ("starts with the line", SharedTask, "_lose", never(None)),
-    ("the line is up", BackgroundTasks, "prune", nothing),
-    ("took what is another's", Batch, "join", alone_and_mixed_up),
-    ("tells of nothing, and did", Setting, "changes", never({})),
-    ("which it was not", Reversals, "remember", remembers_what_is_to_be),
-    ("is not undone", Runs, "start", undone_before_it_runs),
-    ("is asked again what was before", Reversals, "wanted", lambda _, vertex: vertex.call.meta.reverse),
-    ("which begins a sequence", Sequences, "blocker", never(None)),
-    ("starts while a call changes", Loans, "covers", never(False)),
-    ("begins to change its setting", Engine, "_runs_end", nothing),
-    ("is overdue", Done, "until_rerun", never(1e6)),
-    ("again for no reason", Journal, "done_at", never(None)),
-    ("and counted as", Census, "note", never(None)),
-    ("and known only of others", Deliveries, "tell", keeps_no_list),
+    (0, "is settled", Blockers, "of", never(None)),
+    (1, "jumps the queue", DefinitionOrder, "lets_start", never(True)),
+    (0, "without a watch", Scheduler, "_ready", never(True)),
+    (86, "are in the semaphore", Semaphores, "full", never(None)),
+    (0, "noop, and yet", Policy, "applies", never(True)),
+    (0, "noop, and yet", Policy, "applies", lambda self, _: not self.options.noop),
+    (0, "started", limits, "take", never(0.0)),
+    (42, "again and again", limits, "repaired", never(False)),
+    (0, "is not settled", WatchHandler, "interrupt", for_ever),
+    (4, "starts though nothing may", Engine, "pause", never(None)),
+    (58, "is settled", AutoEdges, "find", no_edges),
+    (11, "has not said", Journal, "send", lambda self, who, values: SEND(self, who, self._sent.get(who, values))),
+    (95, "has not heard", Transfers, "publish", publishes_in_silence),
+    (10, "as new", Transfers, "prepare", called(new=True)),
+    (1, "as old", Transfers, "prepare", called(new=False)),
+    (15, "starts with the line", SharedTask, "_lose", never(None)),
+    (0, "the line is up", BackgroundTasks, "prune", nothing),
+    (1, "took what is another's", Batch, "join", alone_and_mixed_up),
+    (0, "tells of nothing, and did", Setting, "changes", never({})),
+    (13, "which it was not", Reversals, "remember", remembers_what_is_to_be),
+    (13, "is not undone", Runs, "start", undone_before_it_runs),
+    (1, "is asked again what was before", Reversals, "wanted", lambda _, vertex: vertex.call.meta.reverse),
+    (24, "which begins a sequence", Sequences, "blocker", never(None)),
+    (19, "starts while a call changes", Loans, "covers", never(False)),
+    (173, "begins to change its setting", Engine, "_runs_end", nothing),
+    (99, "is overdue", Done, "until_rerun", never(1e6)),
+    (0, "again for no reason", Journal, "done_at", never(None)),
+    (0, "and counted as", Census, "note", never(None)),
+    (0, "and known only of others", Deliveries, "tell", keeps_no_list),
 ]
-"""What is told of an engine of which a part does not do its work: the part, and what it does instead."""
+"""What the rules say of an engine in which a part does not do its work: the part, and what it does instead.
+
+The number is the seed of a life that shows it, which is tried first: most of the time of a search is for other lives.
+If lives change, put in the seed that is found.
+"""
 
 
 @pytest.mark.parametrize(
-    ("symptom", "owner", "part", "instead"), SABOTAGE, ids=[f"{what}: {part}" for what, _, part, _ in SABOTAGE]
+    ("seed", "symptom", "owner", "part", "instead"),
+    SABOTAGE,
+    ids=[f"{what}: {part}" for _, what, _, part, _ in SABOTAGE],
 )
 def test_the_rules_find_broken_parts(
-    symptom: str, owner: object, part: str, instead: object, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, *, seed: int, symptom: str, owner: object, part: str, instead: object
 ) -> None:
     """Each within a few hundred lives."""
     monkeypatch.setattr(owner, part, instead)
 
-    assert any(symptom in fault for seed in range(400) for fault in faults_of(seed))
+    assert any(symptom in fault for life in (seed, *range(400)) for fault in faults_of(life))
 
 
 def test_a_failing_life_is_minimised(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest fits on a screen, and still fails when it is read back."""
+    (first,) = [seed for seed, _, owner, *_ in SABOTAGE if owner is Semaphores]
     monkeypatch.setattr(Semaphores, "full", never(None))
-    plan = next(plan for plan in map(planned, range(400)) if any("semaphore" in fault for fault in faults(plan)))
+    plans = map(planned, (first, *range(400)))
+    plan = next(plan for plan in plans if any("semaphore" in fault for fault in faults(plan)))
     least = smallest(plan, lambda plan: any("semaphore" in fault for fault in faults(plan)))
 
     assert len(least.states) + sum(len(trouble) for trouble in least.troubles) <= 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from engine_bench import Bench
@@ -44,11 +45,11 @@ class Disk:
 
 def files(path: Path) -> dict[str, bytes]:
     """Return the database and its log, as a new process finds them after a kill; suffix -> content."""
-    return {
-        end: path.with_name(path.name + end).read_bytes()
-        for end in ("", "-wal")
-        if path.with_name(path.name + end).exists()
-    }
+    found = {}
+    for end in ("", "-wal"):
+        with suppress(FileNotFoundError), open(f"{path}{end}", "rb") as file:  # noqa: PTH123 - called after each step
+            found[end] = file.read()
+    return found
 
 
 def put(kept: dict[str, bytes], path: Path) -> Path:

@@ -96,7 +96,10 @@ class Doomed(Life):
             if place >= self._wanted:
                 return
         killed, unpowered = files(self._disk.path), self._disk.kept
-        ways = [killed, unpowered] if self._wanted is None else [self._chance.choice((killed, unpowered))]
+        if self._wanted is not None:
+            ways = [self._chance.choice((killed, unpowered))]
+        else:  # directly after a flush, a kill and a loss of power leave the same
+            ways = [killed] if killed == unpowered else [killed, unpowered]
         self.scenes[place : place + 1] = [self._scene(journal) for journal in ways]
 
     def _scene(self, journal: dict[str, bytes]) -> Scene:

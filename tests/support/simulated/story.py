@@ -34,10 +34,11 @@ def lost(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
     """Yield changes that did not reach a subscriber which waits for them now and has done so ever since."""
     told: dict[str, int] = {}
     listeners = {one[0] for chapter in chapters for one in chapter.states if "listen" in one[3]}
+    edges = [{*_edges(chapter.states)} for chapter in chapters]
     for place in reversed(range(len(done))):
         what, name = done[place].split()
         if what != "look" and not (what == "refresh" and name in listeners):  # no event reports when a listener runs
-            for edge in _owed(done, place, chapters):
+            for edge in _owed(done, place, chapters, edges):
                 _, down, kind = edge
                 after = [told.get(f"{answer} {_name(down)}", -1) for answer in _answers(down, kind)]
                 if max(after) < 0:
@@ -73,8 +74,8 @@ def twice(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
             since[name] = begun.get(name, place)
 
 
-def _owed(done: Sequence[str], place: int, chapters: Sequence[Chapter]) -> Iterator[Edge]:
-    """Yield the edges that carry this change.
+def _owed(done: Sequence[str], place: int, chapters: Sequence[Chapter], edges: Sequence[set[Edge]]) -> Iterator[Edge]:
+    """Yield the edges that carry this change; `edges` are those of each chapter.
 
     They belong to the states in force at the start of the run, to earlier states, which may still have been running,
     and to all later states.
@@ -87,8 +88,7 @@ def _owed(done: Sequence[str], place: int, chapters: Sequence[Chapter]) -> Itera
     )
     if number is None:
         return
-    edges = set.intersection(*({*_edges(chapter.states)} for chapter in chapters[max(0, number - 1) :]))
-    for edge in sorted(edges):
+    for edge in sorted(set.intersection(*edges[max(0, number - 1) :])):
         if _name(edge[0]) == name and (edge[0].partition("[")[0] in ACTIONS) is (
             what == "run"
         ):  # otherwise a removed state of that name
