@@ -53,6 +53,11 @@ def families() -> list[str]:
     return sorted({kind.partition(".")[0] for kind in (*KIND_MODULES, *DECLARED)} | _foreign_families())
 
 
+def has_family(word: str) -> bool:
+    """Return whether there is a family of this name. Other distributions are only searched if it is not known."""
+    return any(kind.startswith(f"{word}.") for kind in (*KIND_MODULES, *DECLARED)) or word in _foreign_families()
+
+
 def kinds() -> Iterator[type[Resource]]:
     """Yield every kind, sorted by name, after loading all of them."""
     return filter(None, map(find, names()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from holdfast.resources.registry import families
+from holdfast.resources.registry import families, has_family
 from holdfast.resources.spelling import SURE, nearest
 
 ARGUMENTS: Mapping[str, tuple[str, ...]] = {
@@ -147,9 +147,9 @@ def meant_function(word: str, family: str, known: Iterable[str]) -> str | None:
 
 def no_such_type(word: str) -> str:
     """Return a hint for an unknown type of state in a requisite or an extend; empty if the type exists."""
-    if word in ("id", "sls") or word in (known := families()):
+    if word in ("id", "sls") or has_family(word):
         return ""
-    said, hint = no_such_family(word, known)
+    said, hint = no_such_family(word, families())
     return f"{said}: {hint}"
 
 

@@ -33,6 +33,7 @@ def test_a_kind_of_an_installed_distribution_is_found(tmp_path: Path) -> None:
     )
     code = (
         "from holdfast.resources import registry as r; "
+        "print(r.has_family('zdist'), r.has_family('zdis'), r.has_family('file')); "
         "print(r.find('zdist.present').kind, r.find('zdist.absent'), 'zdist' in r.families())"
     )
     done = subprocess.run(
@@ -43,7 +44,7 @@ def test_a_kind_of_an_installed_distribution_is_found(tmp_path: Path) -> None:
         check=True,
     )
 
-    assert done.stdout.split() == ["zdist.present", "None", "True"]
+    assert done.stdout.split() == ["True", "False", "True", "zdist.present", "None", "True"]
 
 
 def test_a_name_that_is_taken_is_refused() -> None:

@@ -5,6 +5,7 @@ Random files are rendered with many pillars.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 import re
@@ -30,12 +31,14 @@ VALUES = """\
 {% if p %}a{% else %}b{% endif %} | {{ 'a' if p else 'b' }} | {# c #}v""".replace("\n", " | ").split(" | ")
 
 
+template = functools.lru_cache(maxsize=2)(ENVIRONMENT.from_string)
+"""Compiles a text, and keeps the original and the formatted one: each is rendered with all pillars."""
+
+
 def data(text, pillar):
     """Return the data of a file with a pillar, and whether the file has any."""
     try:
-        return plain(
-            parse_yaml(Document("x", ""), ENVIRONMENT.from_string(text).render(pillar) + "\n" * text.endswith("\n"))
-        ), True
+        return plain(parse_yaml(Document("x", ""), template(text).render(pillar) + "\n" * text.endswith("\n"))), True
     except CompileError:
         return None, False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,13 +31,18 @@ def type_of(id_):
     return TYPES[IDS.index(id_) % 3]
 
 
-def rarely(strategy, share=4):
-    """Return a value once in `share` draws, otherwise None."""
-    dice = [False] * share
-    dice[share // 2] = True
-    return st.sampled_from(dice).flatmap(lambda hit: strategy if hit else st.none())
+@cache
+def among(*values):
+    """Return a strategy for one of these values. Each is made once, which takes longer than a draw."""
+    return st.sampled_from(values)
 
 
+def rarely(draw, strategy, share=4):
+    """Draw a value once in `share` times, otherwise return None."""
+    return draw(strategy) if draw(among(*(number == share // 2 for number in range(share)))) else None
+
+
+@cache
 def others(id_):
     """Return the earlier IDs: mostly of the same file, which always exists."""
     earlier = IDS[: IDS.index(id_)]
@@ -44,27 +50,42 @@ def others(id_):
     return st.sampled_from([*own * 8, *earlier])
 
 
+WIDE = [{"sls": "a"}, {"sls": "z*"}, {"lamp": "a*"}, "a0"]
+"""Targets that are no single state."""
+ANYWHERE, OUTSIDE = st.sampled_from(WIDE), st.sampled_from(WIDE[1:2])
+REQUISITES = among(
+    (), ("require",), ("require", "watch"), ("watch", "onfail_any"), ("onchanges", "listen"), ("prereq",)
+)
+CHOICES = {
+    "order": among(1, 3, -1, "first", "last", 10001, 1.5, "soon"),
+    "names": st.sampled_from([["/n1", "/n2"], ["/n1", {"/n3": [{"order": 2}]}]]),
+    "fire_event": st.just(True),
+    "onlyif": st.just("true"),
+}
+"""Arguments of every state."""
+EXTENSIONS = st.sampled_from(
+    [{"onlyif": "test"}, {"name": "/ext"}, {"order": 5}, {"require_in": [{TYPES[IDS.index("e2") % 3]: "e2"}]}]
+)
+ORDERS = {sls: st.permutations([id_ for id_ in IDS if id_[0] == sls[-1]]) for sls in FILES}
+
+
 @st.composite
 def requisites(draw, id_):
     """Return requisite lists of a state: mostly on earlier states, so that cycles are rare."""
     found = {}
-    wide = [{"sls": "a"}, {"sls": "z*"}, {"lamp": "a*"}, "a0"]
-    kinds = st.sampled_from(
-        [(), ("require",), ("require", "watch"), ("watch", "onfail_any"), ("onchanges", "listen"), ("prereq",)]
-    )
-    for kind in draw(kinds):
+    for kind in draw(REQUISITES):
         if id_ != IDS[0]:
             other = draw(others(id_))
-            odd = draw(rarely(st.sampled_from(wide if id_[0] != "a" else wide[1:2]), 6))
+            odd = rarely(draw, ANYWHERE if id_[0] != "a" else OUTSIDE, 6)
             found[kind] = [odd or {type_of(other): other}]
-    kind = draw(rarely(st.sampled_from(["require_in", "watch_in", "onchanges_in"])))
+    kind = rarely(draw, among("require_in", "watch_in", "onchanges_in"))
     later = [other for other in IDS[IDS.index(id_) + 1 :] if other[0] == id_[0]]
     if kind and later:
-        other = draw(st.sampled_from(later))
+        other = draw(among(*later))
         found[kind] = [{type_of(other): other}]
-    same = [other for other in IDS if type_of(other) == type_of(id_) and other != id_]
-    if draw(rarely(st.just(1), 8)):
-        found["use"] = [{type_of(id_): draw(st.sampled_from(same))}]
+    if rarely(draw, st.just(1), 8):
+        same = [other for other in IDS if type_of(other) == type_of(id_) and other != id_]
+        found["use"] = [{type_of(id_): draw(among(*same))}]
     return found
 
 
@@ -73,19 +94,11 @@ def arguments(draw, id_):
     """Return the arguments of a state, as a list of single-key mappings."""
     type_ = type_of(id_)
     given = (
-        {"user": "joe", "mode": draw(st.sampled_from(["0644", 600]))}
-        if type_ == "crate"
-        else {"color": draw(st.integers(0, 3))}
+        {"user": "joe", "mode": draw(among("0644", 600))} if type_ == "crate" else {"color": draw(st.integers(0, 3))}
     )
-    choices = {
-        "name": st.sampled_from(PATHS if type_ == "crate" else ("x", "y", *IDS[:2])),
-        "order": st.sampled_from([1, 3, -1, "first", "last", 10001, 1.5, "soon"]),
-        "names": st.sampled_from([["/n1", "/n2"], ["/n1", {"/n3": [{"order": 2}]}]]),
-        "fire_event": st.just(True),
-        "onlyif": st.just("true"),
-    }
-    for key, choice in choices.items():
-        value = draw(rarely(choice, 6))
+    names = among(*PATHS) if type_ == "crate" else among("x", "y", *IDS[:2])
+    for key, choice in {"name": names, **CHOICES}.items():
+        value = rarely(draw, choice, 6)
         if value is not None:
             given[key] = value
     if type_ == "crate" and not {"name", "names"} & given.keys():
@@ -96,29 +109,18 @@ def arguments(draw, id_):
 @st.composite
 def texts(draw, sls):
     """Return a state file: most of its IDs, and sometimes includes, extensions, exclusions, a template."""
-    lines = (
-        draw(
-            rarely(
-                st.sampled_from(["{% import 'm.jinja' as m with context %}", "# {{ grains.os }}", "# {{ pillar.k }}"])
-            )
-        )
-        or ""
-    )
+    templates = among("{% import 'm.jinja' as m with context %}", "# {{ grains.os }}", "# {{ pillar.k }}")
+    lines = rarely(draw, templates) or ""
     document = {}
-    included = draw(rarely(st.sampled_from([["e"], ["a"], ["c*"], [".a" if sls != "c.d" else "..a"]])))
+    included = rarely(draw, among("e", "a", "c*", ".a" if sls != "c.d" else "..a"))
     if included:
-        document["include"] = included
-    for id_ in draw(st.permutations([id_ for id_ in IDS if id_[0] == sls[-1]])):
+        document["include"] = [included]
+    for id_ in draw(ORDERS[sls]):
         type_ = type_of(id_)
-        document[id_] = {f"{type_}.{draw(st.sampled_from(FUNCTIONS[type_]))}": draw(arguments(id_))}
-    other = draw(st.sampled_from([id_ for id_ in IDS if id_[0] in (sls[-1], "a")]))
-    if draw(rarely(st.just(1))):
-        extended = draw(
-            st.sampled_from(
-                [{"onlyif": "test"}, {"name": "/ext"}, {"order": 5}, {"require_in": [{type_of("e2"): "e2"}]}]
-            )
-        )
-        document["extend"] = {other: {type_of(other): [extended]}}
+        document[id_] = {f"{type_}.{draw(among(*FUNCTIONS[type_]))}": draw(arguments(id_))}
+    other = draw(among(*(id_ for id_ in IDS if id_[0] in (sls[-1], "a"))))
+    if rarely(draw, st.just(1)):
+        document["extend"] = {other: {type_of(other): [draw(EXTENSIONS)]}}
     body = "\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in document.items())
     return f"{lines}\n{body}" + ("\n# {{ m.color }}\n" if "m.jinja" in lines else "\n")
 

@@ -36,6 +36,18 @@ class Graph(list):
     by_identity: ClassVar[dict[str, Any]] = {}
 
 
+class KnownGrains(facts.GrainParts):
+    """The grains of this host, read once: what the settings make of them is examined."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._grains = super().read()
+
+    def read(self) -> facts.Grains:
+        """Return what was read."""
+        return dict(self._grains)
+
+
 class Examiner:
     """Passes documents to their readers, in a directory of its own. Each method raises any violation."""
 
@@ -45,9 +57,9 @@ class Examiner:
             (root / name).mkdir(parents=True)
         for path in (root, *root.rglob("*")):
             path.chmod(0o755)
-        self._states, self._pillars = Compiler(), PillarCompiler(root / "pillar")
+        self._states, self._pillars, self._grains = Compiler(), PillarCompiler(root / "pillar"), KnownGrains()
         self.written: dict[str, str | bytes] = {}
-        """What was handed over last."""
+        """What the files contain, and the last request."""
         self._write("etc/states/top.sls", "base: {'*': [a], 'N@a': [{match: compound}, a]}")
         self._write("etc/states/a.sls", "a: test.nop")
 
@@ -63,7 +75,7 @@ class Examiner:
         self._ends(lambda: socket_of(path, {}))
         settings = self._ends(lambda: load(path))
         if settings is not None:
-            self._ends(lambda: facts.gather(settings))
+            self._ends(lambda: facts.gather(settings, self._grains))
             self._ends(lambda: ConfigurationCompiler().compile(settings, grains=GRAINS))
 
     def pillar(self) -> None:
@@ -119,9 +131,10 @@ class Examiner:
 
     def _write(self, name: str, text: str) -> Path:
         path = self.root / name
-        path.write_bytes(text.encode("utf-8", "surrogatepass"))
-        path.chmod(0o644)
-        self.written[name] = text
+        if self.written.get(name) != text:
+            path.write_bytes(text.encode("utf-8", "surrogatepass"))
+            path.chmod(0o644)
+            self.written[name] = text
         return path
 
     def _ends(self, call: Callable[[], Any]) -> Any:

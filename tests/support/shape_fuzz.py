@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+from functools import cache
 from typing import Any
 
 from holdfast.agent.settings import Settings
@@ -187,6 +188,12 @@ REQUISITES = [
 ]
 
 
+@cache
+def schemas_of_kinds() -> dict[str, dict[str, Any]]:
+    """Return the schema of each kind of Holdfast; other tests have other kinds."""
+    return {cls.kind: cls.model_json_schema() for cls in registry.kinds() if cls.__module__.startswith("holdfast.")}
+
+
 class Shapes:
     """Random documents."""
 
@@ -194,9 +201,7 @@ class Shapes:
         self.rng, self.odd = rng, ODD[0]
         self.settings = Settings.model_json_schema()
         self.meta = Meta.model_json_schema()
-        self.kinds = {
-            cls.kind: cls.model_json_schema() for cls in registry.kinds() if cls.__module__.startswith("holdfast.")
-        }  # other tests use other kinds
+        self.kinds = schemas_of_kinds()
 
     def value(self, depth: int = 0) -> str:
         """Return any value, in YAML's flow style."""
