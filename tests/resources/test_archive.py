@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tarfile
 import textwrap
+import zipfile
 import zlib
 
 import pytest
@@ -435,8 +436,66 @@ async def test_a_large_directory_of_a_zip_archive_is_not_read(host, tmp_path):
     data = bytearray(zipped(*SMALL))
     at = data.rfind(b"PK\5\6")
     data[at + 12 : at + 16] = struct.pack("<L", 64 << 20)
+    start = data.find(b"PK\1\2")
+    data[start:start] = bytes(64 << 20)
     with pytest.raises(Permanent, match="member_limit"):
         await run(host, tmp_path, bytes(data), member_limit=10)
+
+
+def changed(offset, form, *values, signature=b"PK\5\6", entries=SMALL):
+    """Return an archive whose last record with this signature has other values at an offset."""
+    data = bytearray(zipped(*entries))
+    struct.pack_into(form, data, data.rfind(signature) + offset, *values)
+    return bytes(data)
+
+
+def large(*, members=4, at=0):
+    """Return an archive that has the record of large archives, too; `at` is added to the place of that record."""
+    data = zipped(*SMALL)
+    end = data.rfind(b"PK\5\6")
+    size, offset = struct.unpack_from("<LL", data, end + 12)
+    record = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, members, members, size, offset)
+    return data[:end] + record + struct.pack("<4sLQL", b"PK\6\7", 0, end + at, 1) + data[end:]
+
+
+def quoted():
+    """Return an archive of two members, the first of which has the second one in its content."""
+    inner = zipped(Entry("app/b", b"b"), method=zipfile.ZIP_STORED)
+    outer = zipped(Entry("app/a", inner), method=zipfile.ZIP_STORED)
+    start, end = (data.rfind(b"PK\1\2") for data in (inner, outer))
+    record = bytearray(inner[start : inner.rfind(b"PK\5\6")])
+    struct.pack_into("<L", record, 42, outer.find(inner))
+    data = bytearray(outer[: outer.rfind(b"PK\5\6")] + record + outer[outer.rfind(b"PK\5\6") :])
+    struct.pack_into("<HHL", data, data.rfind(b"PK\5\6") + 8, 2, 2, len(outer) - 22 - end + len(record))
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (changed(8, "<HH", 3, 3), "it has 4 members, and the record at its end says 3"),
+        (changed(8, "<HH", 5, 5), "it has 4 members, and the record at its end says 5"),
+        (changed(12, "<L", 1 << 20), "it is not a zip archive, or damaged"),
+        (changed(12, "<L", 60), "it is not a zip archive, or damaged"),
+        (large(members=3), "it has 4 members, and the record at its end says 3"),
+        (large(at=-1), "its records at the end contradict each other"),
+        (changed(24, "<L", 100, signature=b"PK\1\2"), "less content than its directory says: app/l"),
+        (changed(24, "<L", 100, signature=b"PK\1\2", entries=SMALL[:2]), "less content than its .* says: app/a"),
+        (quoted(), "its members overlap: app/a and app/b"),
+    ],
+)
+async def test_a_zip_archive_that_lies_is_refused(host, tmp_path, data, told):
+    """Other programs would see other members; members that overlap make a small archive a large one."""
+    with pytest.raises(Permanent, match=told):
+        await run(host, tmp_path, data)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("data", [large(), zipped(*SMALL) + b"\n"])
+async def test_a_zip_archive_of_many_members_or_with_more_at_its_end_is_extracted(host, tmp_path, data):
+    """One that has the record of large archives without need, and one that a mail program has changed."""
+    await run(host, tmp_path, data)
+    assert (tmp_path / "out/app/a").read_text() == "one\n"
 
 
 async def test_an_archive_that_is_too_large_is_refused(host, tmp_path):

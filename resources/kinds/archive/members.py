@@ -116,11 +116,15 @@ class Budget:
 
     def count(self, size: int = 0) -> None:
         """Count one member, and its declared size. Raises `Refused`."""
+        self.demand(1)
         self.members -= 1
-        if self.members < 0:
-            raise Refused(f"it has more than {self.given[1]} members, the limit (member_limit)")
         if size > self.size:
             self._too_large()
+
+    def demand(self, members: int) -> None:
+        """Raise `Refused` for more members than may still be extracted."""
+        if members > self.members:
+            raise Refused(f"it has more than {self.given[1]} members, the limit (member_limit)")
 
     def spend(self, size: int) -> None:
         """Count bytes of content. Raises `Refused`."""

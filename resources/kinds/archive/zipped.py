@@ -21,6 +21,7 @@ from holdfast.resources.kinds.archive.members import (
     readable,
     shown,
 )
+from holdfast.resources.kinds.archive.zip_directory import demand_apart, demand_honest
 from holdfast.resources.paths.handle import Handle
 
 UNREADABLE = (
@@ -29,12 +30,6 @@ UNREADABLE = (
 )  # fmt: skip
 """What zipfile raises for damaged archives, and for those with a wrong password."""
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
-END, TAIL = b"PK\5\6", 42 + (1 << 16)
-"""Signature of the record at the end of an archive, and most bytes of it with its comment and the locator before it."""
-LOCATOR = b"PK\6\7"
-"""Signature of the locator of the record of large archives."""
-PER_MEMBER, MORE = 256, 1 << 20
-"""Most bytes of the directory of an archive, for each member and in all: zipfile reads it whole."""
 UNIX, ENCRYPTED = 3, 1
 TARGET = 4096
 """Most bytes of the target of a link."""
@@ -44,7 +39,7 @@ def zip_members(
     archive: Handle, rules: Rules, budget: Budget, password: str | None
 ) -> Iterator[tuple[Member, Content]]:
     """Yield each member with its content. Blocks. Raises `Refused`."""
-    _demand_small(archive, budget)
+    demand_honest(archive, budget)
     with (
         os.fdopen(os.dup(archive.fd), "rb") as file,
         readable("zip", UNREADABLE),
@@ -52,24 +47,12 @@ def zip_members(
     ):
         if password is not None:
             opened.setpassword(password.encode())
+        demand_apart(opened.infolist())
         for info in opened.infolist():
             budget.count(info.file_size)
             member = _member(opened, info, rules, password)
             if member is not None:
                 yield member, _content(opened, info, budget)
-
-
-def _demand_small(archive: Handle, budget: Budget) -> None:
-    """Raise `Refused` if the directory of the archive would take too much memory."""
-    size = os.fstat(archive.fd).st_size
-    tail = os.pread(archive.fd, TAIL, max(0, size - TAIL))
-    found = tail.rfind(END)
-    length = int.from_bytes(tail[found + 12 : found + 16], "little") if found >= 0 else 0
-    if length == 0xFFFFFFFF and tail[found - 20 : found - 16] == LOCATOR:
-        at = int.from_bytes(tail[found - 12 : found - 4], "little")
-        length = int.from_bytes(os.pread(archive.fd, 8, min(at, size) + 40), "little")
-    if length > PER_MEMBER * budget.members + MORE:
-        raise Refused(f"it has more than {budget.members} members, the limit (member_limit)")
 
 
 def _member(opened: zipfile.ZipFile, info: zipfile.ZipInfo, rules: Rules, password: str | None) -> Member | None:
@@ -89,10 +72,18 @@ def _member(opened: zipfile.ZipFile, info: zipfile.ZipInfo, rules: Rules, passwo
         raise Refused("it is protected by a password: set password")
     if kind == stat.S_IFLNK:
         with opened.open(info) as file:
-            target = os.fsdecode(file.read(TARGET))
+            read = file.read(TARGET)
+        _demand_whole(info, min(info.file_size, TARGET) - len(read))
+        target = os.fsdecode(read)
         rules.demand_inside(path, target)
         return Member(path, "link", target=target)
     return Member(path, "file", rules.mode("file", member_mode(mode)), _time(info), size=info.file_size)
+
+
+def _demand_whole(info: zipfile.ZipInfo, left: int) -> None:
+    """Raise `Refused` if bytes are left to be read of a member that has ended."""
+    if left:
+        raise Refused(f"it has less content than its directory says: {shown(info.filename)}")
 
 
 def _time(info: zipfile.ZipInfo) -> int:
@@ -104,9 +95,12 @@ def _time(info: zipfile.ZipInfo) -> int:
 
 def _content(opened: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget) -> Content:
     def parts() -> Iterator[bytes]:
+        left = info.file_size
         with readable("zip", UNREADABLE), opened.open(info) as file:
             while piece := file.read(PART):
                 budget.spend(len(piece))
+                left -= len(piece)
                 yield piece
+        _demand_whole(info, left)
 
     return parts
