@@ -5,6 +5,7 @@ Each of the two says in `base.py` by which words its tool knows a place, and in 
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -19,7 +20,8 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.file_locks import file_lock
 from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds._netfilter import Filter, changes
-from holdfast.resources.kinds.file.base import os_errors, present_text
+from holdfast.resources.kinds.file.base import found, os_errors, present_text
+from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
 from holdfast.resources.watches import either, idle
 
@@ -105,6 +107,9 @@ class Saving(PacketFilter):
         path = self.saved_at(ctx)
         if not path:
             return True
+        place, seen = saved_place(path)
+        if place is None or seen is None or place.weakness(seen) is not None:
+            return False
         text = await present_text(ctx, path)
         return text is not None and await self.agrees(ctx, text)
 
@@ -116,14 +121,22 @@ class Saving(PacketFilter):
         with os_errors("write", path):
             async with file_lock(path):
                 paths.make_parents(path)
-                seen = paths.at(path, follow=True).look()
+                place, seen = saved_place(path)
                 mode = self.mode if seen is None else seen.st_mode & 0o750
-                await ctx.write_file(paths.at(path, follow=True), (await self.dump(ctx)).encode(), mode=mode)
+                await ctx.write_file(place or path, (await self.dump(ctx)).encode(), mode=mode)
 
     def more_watches(self, ctx: Context) -> tuple[Watch, ...]:
         """Watch the file of the saved rules."""
         path = self.saved_at(ctx)
         return (*super().more_watches(ctx), *([ctx.watch_path(path)] if path else []))
+
+
+def saved_place(path: str) -> tuple[Place | None, os.stat_result | None]:
+    """Return what `found` returns. Raises `Unsafe` where an untrusted user could replace the rules of the next boot."""
+    place, seen = found(path, follow=True)
+    if place is not None and (weak := place.directory.weak) is not None:
+        raise Unsafe(f"cannot save the rules to {path}: {weak}")
+    return place, seen
 
 
 class Existing(PacketFilter):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import struct
 
 import pytest
@@ -102,6 +103,40 @@ def test_only_the_chain_counts_in_saved_rules():
     """Counters and other chains do not matter."""
     text = "# x\n*nat\n-A INPUT -j A\nCOMMIT\n*filter\n:INPUT ACCEPT [1:2]\n:INPUT2 - [0:0]\n-A INPUT -j B\n-A X -j C\n"
     assert of_chain(text, "filter", "INPUT") == [":INPUT ACCEPT", "-A INPUT -j B"]
+
+
+RULES = "*filter\n-A INPUT -j X\nCOMMIT\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+async def test_rules_are_not_saved_where_a_user_could_replace_them(tmp_path):
+    """A link of root leads to the directory of a user: the rules of the next boot would be that user's."""
+    (tmp_path / "home").mkdir()
+    os.chown(tmp_path / "home", 12345, 12345)
+    (tmp_path / "rules").symlink_to("home/rules")
+    ctx = FakeContext(tmp_path, commands={"iptables -w -t filter -C INPUT -j X": "", "iptables-save": RULES})
+    for content in (None, RULES):
+        if content is not None:
+            (tmp_path / "home/rules").write_text(content)
+        for apply in (False, True):
+            with pytest.raises(Permanent, match=r"cannot save the rules to .*/rules: .*/home: it belongs to uid 12345"):
+                await declare("iptables.append", j="X", save=f"{tmp_path}/rules").check_apply(ctx, apply)
+        assert not content or (tmp_path / "home/rules").read_text() == content
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+@pytest.mark.parametrize(("uid", "mode"), [(12345, 0o640), (0, 0o666)])
+async def test_saved_rules_that_a_user_can_write_are_written_anew(tmp_path, uid, mode):
+    """Although they are as they should be now."""
+    file = tmp_path / "rules"
+    file.write_text(RULES)
+    os.chown(file, uid, -1)
+    file.chmod(mode)
+    ctx = FakeContext(tmp_path, commands={"iptables -w -t filter -C INPUT -j X": "", "iptables-save": RULES})
+    entry = declare("iptables.append", j="X", save=str(file))
+    assert not await entry.check_apply(ctx, True)
+    assert (file.stat().st_uid, file.stat().st_mode & 0o777, file.read_text()) == (0, 0o640, RULES)
+    assert await entry.check_apply(ctx, True)
 
 
 async def test_iptables_is_asked_for_a_rule_only_if_the_lines_of_its_chain_do_not_tell(tmp_path, monkeypatch):
