@@ -40,7 +40,7 @@ def row(tree, identity):
 
 def test_drift_is_repaired_and_logged_with_diff_and_cause(tree):
     """A managed file is edited, then deleted."""
-    with Agent(tree) as agent:
+    with Agent(tree, fresh=True) as agent:
         restored(tree, agent)
         (tree.host / "motd").write_text("defaced\n")
         restored(tree, agent)
@@ -262,7 +262,7 @@ def test_a_second_signal_stops_without_waiting_and_a_third_kills(tree, signals, 
     """The first signal would wait ten minutes for the command. No process remains in either case."""
     tree.settings("engine: {stop_timeout: 600}\n")
     tree.sls("long", STUBBORN)
-    agent = Agent(tree)
+    agent = Agent(tree, fresh=True)
     pid = int(agent.wait(lambda: (tree.host / "pid").exists() and (tree.host / "pid").read_text(), "the command"))
 
     for said in ("stopping", "stopping at once")[: signals - 1]:
@@ -540,7 +540,7 @@ def test_the_service_manager_gets_all_messages(tree):
 
 def test_the_agent_has_at_most_five_threads(tree):
     """One is that of the event loop, three belong to watchdog, one names who changes files."""
-    with Agent(tree) as agent:
+    with Agent(tree, fresh=True) as agent:
         agent.wait(lambda: len(list(Path(f"/proc/{agent.process.pid}/task").iterdir())) <= 5, "at most five threads")
 
 

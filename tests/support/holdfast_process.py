@@ -12,6 +12,7 @@ from pathlib import Path
 from unittest import mock
 
 from deadline import DEADLINE
+from forked import fork
 from holdfast.agent.cli.main import main
 
 SRC = Path(__file__).parents[2] / "src"
@@ -155,7 +156,11 @@ class Running:
     def __init__(self, words, log_path, **variables):
         self.log_path = log_path
         with log_path.open("wb") as log:
-            self.process = subprocess.Popen(words, stdout=log, stderr=log, env={**environment(), **variables})
+            self.process = self.started(words, log, {**environment(), **variables})
+
+    def started(self, words, log, variables):
+        """Start the process."""
+        return subprocess.Popen(words, stdout=log, stderr=log, env=variables)
 
     @property
     def log(self):
@@ -197,11 +202,18 @@ class Running:
 
 
 class Agent(Running):
-    """A running agent. `variables` are added to its environment."""
+    """A running agent. `variables` are added to its environment.
 
-    def __init__(self, tree, **variables):
-        self.tree = tree
+    It is a fork of a process that has imported it; with `fresh`, or with variables, an interpreter of its own.
+    """
+
+    def __init__(self, tree, *, fresh=False, **variables):
+        self.tree, self.fresh = tree, fresh or bool(variables)
         super().__init__([*COMMAND, "run", "--config", str(tree.config)], tree.root / "log", **variables)
+
+    def started(self, words, log, variables):
+        """Start the process."""
+        return super().started(words, log, variables) if self.fresh else fork(words[len(COMMAND) :], log, variables)
 
     def wait_log(self, text, since=0, timeout=DEADLINE):
         """Wait until the log has this text after position `since`; return the position behind it."""
