@@ -219,13 +219,10 @@ def test_generated_modules_and_their_use_satisfy_mypy(tmp_path):
         "from aws.ec2.vpc import Vpc\nVpc(cidr_block=5)\nVpc(colour='red', cidr_block='x')\nVpc()\n"
     )
     (tmp_path / "mypy.ini").write_text(
-        "[mypy]\nstrict = True\nexplicit_package_bases = True\n[mypy-holdfast.*]\nfollow_imports = silent\n"
+        "[mypy]\nstrict = True\nexplicit_package_bases = True\nmypy_path = packs:provider\n"
+        "[mypy-holdfast.*]\nfollow_imports = silent\n"
     )
-    command = [sys.executable, "-m", "mypy", "--config-file", str(tmp_path / "mypy.ini"), "."]
-    told = [
-        subprocess.run(command, cwd=tmp_path / folder, capture_output=True, text=True, check=False).stdout
-        for folder in ("packs", "provider")
-    ]
+    command = [sys.executable, "-m", "mypy", "--cache-dir=/dev/null", "packs", "provider"]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
 
-    assert [line.split(":")[0] for line in told[0].splitlines()[:-1]] == ["wrong.py"] * 3
-    assert told[1].startswith("Success")
+    assert [line.split(":")[0] for line in told.splitlines()[:-1]] == ["packs/wrong.py"] * 3

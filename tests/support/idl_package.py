@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 
 from holdfast.agent.idl.compiler import compiled
@@ -40,9 +41,14 @@ def problems_of(folder: Path) -> list[Problem]:
 
 
 def places_of(folder: Path) -> list[str]:
-    """Return `file:line:column code` of each problem of a package; lines count from the one after `HEAD`."""
+    """Return the places of the problems of a package."""
+    return places(problems_of(folder))
+
+
+def places(problems: Iterable[Problem]) -> list[str]:
+    """Return `file:line:column code` of each problem; lines count from the one after `HEAD`."""
     found = []
-    for each in problems_of(folder):
+    for each in problems:
         file, line, column = each.location
         found.append(f"{Path(file).stem}:{line - 2}:{column} {each.code}")
     return found
