@@ -188,13 +188,13 @@ def test_version_is_one_line():
 def test_doc_lists_kinds_and_describes_one():
     """`doc` lists all kinds; `doc KIND` shows each argument with type and default, taken from the declaration."""
     assert "file.managed" in holdfast("doc", check=0).stdout
-    page = holdfast("doc", "file.managed", check=0).stdout
+    page = in_process("doc", "file.managed", check=0).stdout
     assert "  makedirs (true/false, default false)" in page
     assert "name (text, default the ID)" in page
     assert "  context (mapping, default " in page
-    model = json.loads(holdfast("doc", "file.managed", "--format", "json", check=0).stdout)
+    model = json.loads(in_process("doc", "file.managed", "--format", "json", check=0).stdout)
     assert [kind["name"] for kind in model["kinds"]] == ["file.managed"]
-    assert "interfaces" in json.loads(holdfast("doc", "--format", "json", check=0).stdout)
+    assert "interfaces" in json.loads(in_process("doc", "--format", "json", check=0).stdout)
 
 
 def test_doc_lists_ignored_and_refused_arguments_of_salt():

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from holdfast.agent.host import files
 from holdfast.agent.verbs.fmt import fmt
-from holdfast_process import Tree, holdfast
+from holdfast_process import Tree, holdfast, in_process
 
 UGLY = "a:\n    test.nop:   []\nb:\n    test.nop: []\n"
 NEAT = "a:\n  test.nop: []\n\nb:\n  test.nop: []\n"
@@ -58,13 +58,13 @@ def test_diff_prints_a_unified_diff_and_changes_nothing(tree):
 def test_a_dash_formats_standard_input(tmp_path):
     """Editors use this. A text that cannot be formatted is printed unchanged, so that no editor loses it."""
     assert holdfast("fmt", "-", input=UGLY, check=0).stdout == NEAT
-    assert holdfast("fmt", "-", "--check", input=UGLY, check=2).stdout == "would format <stdin>\n"
-    assert holdfast("fmt", "-", "--check", input=NEAT, check=0).stdout == ""
-    assert "+++ <stdin>" in holdfast("fmt", "-", "--diff", input=UGLY, check=2).stdout
-    broken = holdfast("fmt", "-", input="a: [\n", check=3)
+    assert in_process("fmt", "-", "--check", input=UGLY, check=2).stdout == "would format <stdin>\n"
+    assert in_process("fmt", "-", "--check", input=NEAT, check=0).stdout == ""
+    assert "+++ <stdin>" in in_process("fmt", "-", "--diff", input=UGLY, check=2).stdout
+    broken = in_process("fmt", "-", input="a: [\n", check=3)
     assert broken.stdout == "a: [\n"
     assert "<stdin>:1" in broken.stderr
-    assert "excludes other paths" in holdfast("fmt", "-", tmp_path, check=64).stderr
+    assert "excludes other paths" in in_process("fmt", "-", tmp_path, check=64).stderr
 
 
 def test_a_file_that_cannot_be_formatted_does_not_stop_the_others(tree):

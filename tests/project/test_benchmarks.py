@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,11 +68,17 @@ OTHERS = {
 }
 
 
-def rows(script: str) -> set[str]:
-    """Return the keys of one script in the table, without those that need Salt or CFEngine."""
+@cache
+def table() -> list[tuple[str, str]]:
+    """Return (command, key) of each row of the table."""
     code = "import json, table; print(json.dumps([(row[0], row[3]) for row in table.ROWS]))"
     said = subprocess.run([sys.executable, "-c", code], cwd=BENCH, capture_output=True, text=True, check=True).stdout
-    keys = {key for name, key in json.loads(said) if name.split()[0] == script}
+    return [(name, key) for name, key in json.loads(said)]
+
+
+def rows(script: str) -> set[str]:
+    """Return the keys of one script in the table, without those that need Salt or CFEngine."""
+    keys = {key for name, key in table() if name.split()[0] == script}
     return {key for key in keys if not key.startswith(("cfengine", "ratio_to_salt"))}
 
 

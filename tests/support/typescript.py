@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -47,16 +49,42 @@ def node() -> str:
 
 
 def compiled(folder: Path, *, types: tuple[str, ...] = ("node",)) -> Path:
-    """Compile the sources below `src` of a folder; return the folder with the result. Fails with what tsc says."""
-    command = [node(), str(MODULES / "typescript/bin/tsc"), "--project", str(folder)]
+    """Compile the sources below `src` of a folder; return the folder with the result. Fails with what tsc says.
+
+    What was compiled before, by the same compiler with the same options, is copied: tsc takes five seconds, and several
+    processes with tests need the same programs.
+    """
     options = {**OPTIONS, "rootDir": "src", "types": list(types)}
     (folder / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "include": ["src"]}))
     (folder / "package.json").write_text('{"type": "module"}')
     if not (folder / "node_modules").exists():
         (folder / "node_modules").symlink_to(MODULES)
+    found = node()
+    kept = MODULES.parent / "compiled" / _key(folder)
+    kept.parent.mkdir(exist_ok=True)
+    with kept.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            _compile(found, folder)
+            shutil.copytree(folder / "built", kept.with_suffix(".new"), dirs_exist_ok=True)
+            kept.with_suffix(".new").rename(kept)
+        shutil.copytree(kept, folder / "built", dirs_exist_ok=True)
+    return folder / "built"
+
+
+def _key(folder: Path) -> str:
+    """Return the hash of all that determines what tsc makes of a folder."""
+    sources = [each for each in sorted(folder.rglob("src/**/*")) if each.is_file()]
+    texts = [(MODULES.parent / "package-lock.json").read_text(), (folder / "tsconfig.json").read_text()]
+    texts += [text for each in sources for text in (str(each.relative_to(folder)), each.read_text())]
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+
+
+def _compile(found: str, folder: Path) -> None:
+    """Run tsc."""
+    command = [found, str(MODULES / "typescript/bin/tsc"), "--project", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=2 * DEADLINE, check=False)
     assert done.returncode == 0, done.stdout
-    return folder / "built"
 
 
 def written(files: Mapping[str, str], folder: Path) -> None:
