@@ -36,11 +36,11 @@ def unusable(why: str) -> None:
 
 @pytest.fixture(params=PACKAGE_MANAGERS, ids=lambda site: site.tool)
 def site(run: lab.Run, request: pytest.FixtureRequest) -> Iterator[PkgSite]:
-    """Return a fresh host with one package manager, its repository, and Holdfast."""
+    """Return a fresh host without services, with one package manager, its repository, and Holdfast."""
     kind: type[PkgSite] = request.param
     if why := kind.missing():
         unusable(f"{kind.tool} cannot be tested: {why}")
-    host = run.host(layers=[*installed.layers(run), *kind.layers(run)])
+    host = run.host(layers=[*installed.layers(run), *kind.layers(run)], init=lab.BARE)
     try:
         with kind(host) as site:
             yield site
@@ -50,11 +50,11 @@ def site(run: lab.Run, request: pytest.FixtureRequest) -> Iterator[PkgSite]:
 
 @pytest.fixture(params=ACCOUNT_TOOLS, ids=lambda site: site.tool)
 def accounts(run: lab.Run, request: pytest.FixtureRequest) -> Iterator[AccountSite]:
-    """Return a fresh host with one set of tools for accounts, and Holdfast."""
+    """Return a fresh host without services, with one set of tools for accounts, and Holdfast."""
     kind: type[AccountSite] = request.param
     if why := kind.missing():
         unusable(f"{kind.tool} cannot be tested: {why}")
-    host = run.host(layers=[*installed.layers(run), *kind.layers(run)])
+    host = run.host(layers=[*installed.layers(run), *kind.layers(run)], init=lab.BARE)
     try:
         with kind(host) as site:
             yield site

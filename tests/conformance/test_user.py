@@ -126,7 +126,8 @@ def test_an_account_is_removed_with_and_without_its_home(accounts: AccountSite):
 def test_an_account_with_processes_is_removed_only_by_force(accounts: AccountSite):
     """The error names a process, and may be gone later; with `force` the process does not matter."""
     accounts.driver.call("user.add", "alice", createhome=False)
-    accounts.host.sh("systemd-run -q --property=Type=exec --uid=alice sleep 1000")
+    started = "setpriv --reuid=$(id -u alice) --clear-groups sleep 1000 </dev/null >/dev/null 2>&1 &"
+    accounts.host.sh(f"{started} until pgrep -u alice sleep; do sleep 0.01; done")
 
     with pytest.raises(Failed, match=r"cannot remove user alice: user alice is currently used by process \d+") as error:
         accounts.driver.call("user.remove", "alice")

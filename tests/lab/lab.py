@@ -56,6 +56,25 @@ ENVIRONMENT = (
 SYSTEMD = "/lib/systemd/systemd"
 BOOTED = "/run/lab-has-booted"
 """A file that inits other than systemd create at the end of the boot."""
+MASKS = {
+    "system-generators": [
+        f"systemd-{name}-generator"
+        for name in (
+            *("cryptsetup", "debug", "getty", "gpt-auto", "hibernate-resume", "integritysetup", "rc-local", "run"),
+            *("system-update", "veritysetup"),
+        )
+    ],
+    "system": ["systemd-sysusers.service", "systemd-update-utmp.service", "systemd-update-utmp-runlevel.service"],
+}
+"""What does nothing useful in a guest, but takes a quarter of each boot and half of each reload of systemd."""
+BARE = "/etc/bare-init"
+"""An init that starts nothing, for tests that need no services: a boot of systemd takes half a second of CPU time."""
+REAPER = f"""#!/bin/bash
+mkdir -m 1777 /run/lock
+touch {BOOTED}
+while :; do sleep infinity & wait $!; done
+"""
+"""The program of `BARE`; a shell reaps the processes that it inherits."""
 OVERLAY = "trusted.overlay."
 """Beginning of the extended attributes in which overlay keeps its own notes."""
 SHORT = 1000
@@ -146,6 +165,10 @@ class Host:
         for directory in ("upper/etc", "work", "root"):
             (self._state / directory).mkdir(parents=True, exist_ok=True)
         self._name()
+        if init == SYSTEMD:
+            self._mask()
+        elif init == BARE:
+            self._add_reaper()
         (self._state / "binds").write_text("".join(f"{bind}\n" for bind in self._options[0]))
         (self._state / "off").unlink(missing_ok=True)
         for group in ("", "supervisor", "guest"):
@@ -167,6 +190,19 @@ class Host:
             (etc / "hosts").write_text(
                 f"127.0.0.1 localhost\n{self.address} {self.name}\n{self._run.network}.1 outside\n"
             )
+
+    def _mask(self) -> None:
+        for folder, names in MASKS.items():
+            directory = self._state / "upper/etc/systemd" / folder
+            directory.mkdir(parents=True, exist_ok=True)
+            for name in names:
+                if not (directory / name).is_symlink():
+                    (directory / name).symlink_to("/dev/null")
+
+    def _add_reaper(self) -> None:
+        program = Path(f"{self._state}/upper{BARE}")
+        program.write_text(REAPER)
+        program.chmod(0o755)
 
     def _environment(self) -> dict[str, str]:
         return {
