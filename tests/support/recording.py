@@ -1,12 +1,14 @@
-"""A process that records repairs until it is killed; it prints the number of each repair that is durable.
+"""Processes that record repairs until they are killed; each prints the number of each repair that is durable.
 
-`python recording.py DIRECTORY`: an agent's recorder over the database in this directory. It is told of a repair every
-millisecond. The number of a repair is printed once it is written.
+`python recording.py DIRECTORY`: for each line of standard input, a process with an agent's recorder over the database
+in this directory. It prints its PID. It is told of a repair every millisecond, and prints the number of a repair once
+it is written. After its death, its parent prints `killed`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -28,9 +30,14 @@ async def main(directory: Path) -> None:
             desk.recorder.tell(Ran(1, outcome(comment=str(number))))
             await asyncio.sleep(0.001)
         if await desk.recorder.queue.flush():
-            sys.stdout.write(f"{number}\n")
-            sys.stdout.flush()
+            print(number, flush=True)  # noqa: T201 - the test reads it
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    for _ in sys.stdin:
+        if (pid := os.fork()) == 0:  # a process of its own with all modules: to import them takes most of a short life
+            print(os.getpid(), flush=True)  # noqa: T201
+            asyncio.run(main(Path(sys.argv[1])))
+            os._exit(1)
+        os.waitpid(pid, 0)
+        print("killed", flush=True)  # noqa: T201
