@@ -19,10 +19,16 @@ def seconds(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) in {int, float} and 1 <= node.value <= 120
 
 
-def short(tree: ast.AST) -> Iterator[int]:
+def short(text: str) -> Iterator[int]:
     """Yield the lines with a wait that has a deadline of its own, except in virtual time."""
+    return _short(ast.parse(text), virtual=VIRTUAL in text)
+
+
+def _short(tree: ast.AST, *, virtual: bool) -> Iterator[int]:
+    """Yield such lines below a node; `virtual` says whether functions may run in virtual time."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and VIRTUAL in ast.unparse(node):
+        function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if virtual and function and VIRTUAL in ast.unparse(node):
             continue
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in WAITS:
             place = WAITS[node.func.attr]
@@ -30,7 +36,7 @@ def short(tree: ast.AST) -> Iterator[int]:
             given += node.args[place : place + 1] if place is not None else []
             if any(map(seconds, given)):
                 yield node.lineno
-        yield from short(node)
+        yield from _short(node, virtual=virtual)
 
 
 @pytest.mark.parametrize(
@@ -46,11 +52,11 @@ def short(tree: ast.AST) -> Iterator[int]:
 )
 def test_a_deadline_of_its_own_is_found(text: str, found: bool) -> None:
     """A number of seconds, given by position or by name."""
-    assert bool([*short(ast.parse(text))]) is found
+    assert bool([*short(text)]) is found
 
 
 def test_all_waits_have_the_common_deadline() -> None:
     """`DEADLINE` of tests/support/deadline.py; the tests of the engine run in virtual time."""
     files = {path for path in TESTS.rglob("*.py") if TESTS / "engine" not in path.parents}
-    found = [f"{path}:{line}" for path in sorted(files) for line in short(ast.parse(path.read_text()))]
+    found = [f"{path}:{line}" for path in sorted(files) for line in short(path.read_text())]
     assert found == []
