@@ -28,6 +28,8 @@ RUNTIME_LINKS = Path("/run/systemd/system")
 """Directory of the links of units that are enabled until the next boot."""
 
 
+GENERATED = "/run/systemd/generator"
+"""How the paths of generated units begin."""
 ALSO = re.compile(r"^\s*Also\s*=(.*)$", re.MULTILINE)
 
 
@@ -55,7 +57,7 @@ class Boot:
         if state == "generated":
             return AtBoot(bool(unit.get("WantedBy") or unit.get("RequiredBy")))
         if state == "enabled-runtime":
-            return AtBoot(not self._ends_with_this_boot(unit["Id"]))
+            return AtBoot(not self._ends_with_this_boot(unit))
         return AtBoot(None if state in FIXED else state == "enabled")
 
     def also(self, unit: Mapping[str, Any]) -> list[str]:
@@ -109,7 +111,13 @@ class Boot:
         paths = map(self._host.system_path, places)
         return next((path for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
 
-    def _ends_with_this_boot(self, name: str) -> bool:
-        """Return whether links that the next boot does not have enable a unit, and no generator does at each boot."""
+    def _ends_with_this_boot(self, unit: Mapping[str, Any]) -> bool:
+        """Return whether what enables a unit is not made again by a generator at the next boot.
+
+        It is not if the links are in RUNTIME_LINKS, or are those of a generated unit of which a unit file has taken the
+        place since systemd was last reloaded.
+        """
+        if unit.get("FragmentPath", "").startswith(GENERATED):
+            return True
         directories = self._host.system_path(RUNTIME_LINKS).glob("*.*")  # multi-user.target.wants and the like
-        return any(os.path.lexists(directory / name) for directory in directories)
+        return any(os.path.lexists(directory / unit["Id"]) for directory in directories)

@@ -245,7 +245,8 @@ def test_systemd_also_runs_scripts_of_the_lsb(run: lab.Run, tool: str):
         assert site.driver.apply("service.running", "toy", enable=True).comment == "started and enabled toy"
         assert site.driver.apply("service.running", "toy", enable=True).comment == "toy runs and starts at boot"
         assert site.host.sh("systemctl is-enabled toy").strip() == "enabled"
-        assert site.host.sh("systemctl show -P WantedBy toy").split() == ["multi-user.target", "graphical.target"]
+        wants = site.host.sh("systemctl show -P WantedBy toy").split()
+        assert sorted(wants) == ["graphical.target", "multi-user.target"]
         for damage in ("mv /etc/rc3.d/S01toy /etc/rc3.d/K01toy", "rm /etc/rc5.d/S01toy", "rm /etc/rc?.d/*toy"):
             site.host.sh(damage)
             assert site.driver.apply("service.running", "toy", enable=True).comment == "enabled toy"
@@ -254,6 +255,12 @@ def test_systemd_also_runs_scripts_of_the_lsb(run: lab.Run, tool: str):
         assert site.driver.apply("service.disabled", "toy").comment == "disabled toy"
         assert site.host.sh(LINKS.format(name="toy")).split() == ["4", "K01toy"]
         assert site.state() == (True, "active", False)
+
+        site.call("enable", "toy")
+        site.host.write("/etc/systemd/system/toy.service", OTHERS["alias"])  # systemd is not reloaded
+        assert site.driver.apply("service.enabled", "toy").comment == "enabled toy"
+        assert site.host.sh("systemctl daemon-reload; systemctl is-enabled toy").strip() == "enabled"
+        site.host.sh("systemctl -q disable toy; rm /etc/systemd/system/toy.service; systemctl daemon-reload")
 
         assert site.driver.apply("service.enabled", "native").comment == "enabled native"
         assert not site.host.run("sh", "-c", "ls /etc/rc?.d/*native", check=False).stdout
