@@ -5,6 +5,7 @@ Another program may have removed the group alone, or just before the account was
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from holdfast.resources.context import Context
@@ -16,6 +17,17 @@ from holdfast.resources.interfaces.results import User
 def seen(user: User) -> Literal["exists", "missing"]:
     """Return whether there is a group with the number."""
     return "missing" if user.primary_group is None else "exists"
+
+
+async def among(ctx: Context, names: Sequence[str], gid: str | int | None, user: User | None) -> set[str]:
+    """Return which of these groups is the primary one of a user: the declared one, or the present one without `gid`.
+
+    No member needs to be listed in it.
+    """
+    if isinstance(gid, int):
+        groups = await ctx.interface(GroupInterface).info(names)
+        return {name for name, group in groups.items() if group and group.gid == gid}
+    return {*names} & {gid or (user.primary_group if user else None)}
 
 
 async def restore(ctx: Context, user: User) -> None:

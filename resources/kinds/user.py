@@ -119,7 +119,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
     usergroup: bool | None = field(None)
     """At creation, make a primary group with the user's name. Default: as the platform does."""
     groups: Owners | None = field(None)
-    """Supplementary groups, which must exist.
+    """Supplementary groups, which must exist; the primary group may be among them.
 
     The user is removed from all other groups, unless `remove_groups` is false.
     """
@@ -296,7 +296,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         password = ("set_password",) if "password" in wanted else ()
         lock = ("set_lock",) if self.password_lock is not None else ()
         ageing = ("set_expiry",) if any(name in wanted for name in AGEING) else ()
-        query = ("info",) if self.optional_groups or self._keeps_group else ()
+        query = ("info",) if self.optional_groups or self._keeps_group or isinstance(self.gid, int) else ()
         groups = needed(GroupInterface, *query, *(("add",) if self._keeps_group else ()))
         return needed(UserInterface, "info", "watch", "add", "modify", *password, *lock, *ageing) + groups
 
@@ -329,10 +329,11 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
             await user.set_lock(self.name, self.password_lock)
 
     async def _groups(self, ctx: Context, wanted: tuple[str, ...]) -> tuple[str, ...]:
-        """Return all supplementary groups to set: the wanted ones, and those that the user may keep."""
+        """Return all supplementary groups to set: the wanted ones but the primary group, and those kept."""
         user = await self.user(ctx)
         keep = user.groups if user and (not self.remove_groups or self.groups is None) else ()
-        return tuple(sorted({*wanted, *keep} - await self._missing_groups(ctx)))
+        primary = await _primary_group.among(ctx, wanted, self.gid, user)
+        return tuple(sorted({*wanted, *keep} - primary - await self._missing_groups(ctx)))
 
     def changes(self, delta: Delta) -> dict[str, Any]:
         """Return the new values, as Salt does."""

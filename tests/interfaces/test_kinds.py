@@ -373,6 +373,38 @@ async def test_a_user_is_compared_field_by_field(tmp_path, arguments, changes):
     assert ctx.report.changes == changes
 
 
+@pytest.mark.parametrize(
+    ("user", "gid", "joined"),
+    [
+        (ALICE, None, ("games",)),
+        (ALICE, "games", ("users",)),
+        (ALICE, 7, ("users",)),
+        (None, "users", ("games",)),
+        (None, 100, ("games",)),
+        (None, None, ("games", "users")),
+    ],
+)
+async def test_a_user_is_no_member_of_the_primary_group(tmp_path, user, gid, joined):
+    """It may be among the groups, by which the user has it already; with another primary group, that one."""
+    given = people(user)
+    groups = {"users": Group(name="users", gid=100), "games": Group(name="games", gid=7)}
+    calls: list[Any] = []
+
+    async def change(name: str, **fields: Any) -> ChangeSet:
+        calls.append(fields["groups"])
+        return ChangeSet()
+
+    async def group_info(names: Any) -> dict[str, Any]:
+        return {name: groups.get(name) for name in names}
+
+    given["user"].add = given["user"].modify = change
+    given["group"].info = group_info
+    state = declare("user.present", "alice", groups=["users", "games"], gid=gid, allow_gid_change=True)
+    with pytest.raises(Permanent, match="still"):  # the account in memory stays as it is
+        await state.check_apply(context(tmp_path, **given), True)
+    assert calls == [joined]
+
+
 async def test_a_missing_user_would_be_created(tmp_path):
     """Groups that do not exist yet are no error."""
     ctx = context(tmp_path, **people(None))

@@ -113,7 +113,10 @@ def test_a_watch_reports_changes_by_hand(host: Host, driver: Driver):
 
 
 def test_groups_are_exact_or_minimal(host: Host, driver: Driver):
-    """Without `remove_groups` other groups are kept; optional groups count only if they exist."""
+    """Without `remove_groups` other groups are kept; optional groups count only if they exist.
+
+    The primary group may be listed; the user is not made a member of it.
+    """
     host.sh("groupadd devs; useradd -G games alice")
 
     assert driver.apply("user.present", "alice", groups=["devs"], remove_groups=False).changes == {"groups": ["devs"]}
@@ -121,6 +124,9 @@ def test_groups_are_exact_or_minimal(host: Host, driver: Driver):
     assert driver.apply("user.present", "alice", groups=["devs"], optional_groups=["sudo", "no-such"]).right is False
     assert host.sh("id -Gn alice") == "alice sudo devs\n"
     assert driver.apply("user.present", "alice", groups=["devs"], optional_groups=["sudo", "no-such"]).right
+    assert driver.apply("user.present", "alice", groups=["alice", "games"]).changes == {"groups": ["alice", "games"]}
+    assert host.sh("id -Gn alice; getent group alice | cut -d: -f4") == "alice games\n\n"
+    assert driver.apply("user.present", "alice", groups=["alice", "games"]).right
 
 
 def test_numbers_are_changed_only_if_allowed(host: Host, driver: Driver):
