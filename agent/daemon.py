@@ -34,6 +34,7 @@ from holdfast.agent.host.run import kill_all
 from holdfast.agent.insight import process
 from holdfast.agent.insight.exporter import Exporter
 from holdfast.agent.insight.insight import Insight
+from holdfast.agent.insight.watch_metrics import watch_metrics
 from holdfast.agent.loggers import LazyLogger, load_structlog
 from holdfast.agent.logs import Logs
 from holdfast.agent.notify import Notifier
@@ -193,7 +194,7 @@ class Daemon:
         insight = Insight(
             status.state,
             deprecated_calls=host.interfaces.deprecated_calls,
-            more=lambda: _plugin_metrics(host),
+            more=lambda: watch_metrics(host.paths.overflows) + _plugin_metrics(host),
             recent=recorder.recent,
             history=recorder.history,
         )

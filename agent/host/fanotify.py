@@ -29,8 +29,8 @@ EXTRA = {FULL: ON_CHILD, STEP: MOVED_FROM}
 """What is marked besides, for each set of events: changes of the entries' content; removals of entries, because the
 removed one cannot be asked for its own events."""
 ALL = FULL | ONDIR | ON_CHILD
-BUFFER, BUFFER_OF_PROCESSES = 1 << 16, 1 << 12
-"""Bytes that one read takes: about a thousand events, or about fifty with a descriptor of the process in each."""
+BUFFER, BUFFER_OF_PROCESSES = 1 << 14, 1 << 12
+"""Bytes that one read takes: about 250 events, or about fifty with a descriptor of the process in each."""
 AT_FDCWD = -100
 EMPTY_PATH, HANDLE_FID = 0x1000, 0x200
 """Flags of name_to_handle_at(2): the open file itself; accept handles that cannot be opened (Linux 6.5), as fanotify

@@ -5,7 +5,7 @@ from it and marks it through the same descriptor. So the key is that of the mark
 its place meanwhile. The directory is closed again: no watch holds a descriptor.
 
 A mark can be removed only through a path that leads to the directory. Marks of directories that were moved out of sight
-stay; when there are many, all marks are removed and made anew, and everything is checked as after an overflow.
+stay; when there are many, all marks are removed and made anew, and everything is checked.
 
 The kernel does not report that a file system is unmounted, which removes its marks: the mount table does
 (`path_watcher`).
@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import cast
 
 from holdfast.agent.host.fanotify import FanotifyGroup, key_of, opened, type_of
-from holdfast.agent.host.kernel_watches import ABSENT, DELETE_SELF, NAMES, Event, KernelWatches
+from holdfast.agent.host.kernel_watches import ABSENT, DELETE_SELF, IGNORED, NAMES, Event, KernelWatches
 from holdfast.resources.paths import mounts
 
 BTRFS, EXT, F2FS, TMPFS, XFS = 0x9123_683E, 0xEF53, 0xF2F5_2010, 0x0102_1994, 0x5846_5342
@@ -90,12 +90,12 @@ class FanotifyWatches(KernelWatches):
             elif mask & DELETE_SELF:
                 self._stale.discard(key)
         if len(self._stale) > STALE:
-            lost = self.lost()
+            nodes, *_ = self.lost()
             self._begin_anew()
-            yield lost
+            yield nodes, IGNORED, ""
 
     def _begin_anew(self) -> None:
-        """Remove all marks. After the overflow that is reported then, those that are needed are made again."""
+        """Remove all marks. After the event that is reported then, those that are needed are made again."""
         cast("FanotifyGroup", self._group).flush()
         self._stale.clear()
         for key in tuple(self.entries):

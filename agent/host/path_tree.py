@@ -33,7 +33,8 @@ from holdfast.agent.host.path_nodes import (
     signature,
     status,
 )
-from holdfast.agent.host.watch_bounds import UNBOUNDED, WatchBounds
+from holdfast.agent.host.path_walks import DIRECTORY, EFFORT, UNBOUNDED, PathWalks, Visited, showing
+from holdfast.agent.host.watch_bounds import WatchBounds
 
 HOPS = 40
 """Most symbolic links followed for one watch; the kernel's own limit."""
@@ -60,6 +61,10 @@ class PathTree:
         self._room = UNBOUNDED
         """Directories of recursive watches that may still be armed in this pass."""
         self._relink: set[Subscription] = set()
+        self._followed: set[Subscription] = set()
+        """Subscriptions whose links have been resolved again since `take_followed`."""
+        self._unresolved = False  # whether links of subscriptions are to be resolved in the next pass
+        self._walks = PathWalks(self._rearm, self._postpone)
         self._links: set[PathNode] = set()
         """All symbolic links, followed or not."""
         self._mounts = MountPoints()
@@ -71,10 +76,16 @@ class PathTree:
         """
         self.bounds.begin_pass()
         self._find_foreign()
-        self._room = AT_ONCE if postpones else UNBOUNDED
+        if postpones:
+            self._room, self._walks.left = AT_ONCE, EFFORT
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a later pass has something left to do."""
+        return bool(self.postponed) or self._walks.unfinished or bool(self._followed) or self._unresolved
 
     def _find_foreign(self) -> None:
-        self._room = UNBOUNDED
+        self._room = self._walks.left = UNBOUNDED
         new, gone = self._mounts.renew()
         if new:
             for node in [node for point in new for node in self.showing(point)]:
@@ -82,14 +93,15 @@ class PathTree:
             self.resolve()
         self.postponed.update((node, None) for point in gone for node in self.showing(point))
 
-    def look_at_postponed(self) -> list[PathNode]:
-        """Arm the nodes that were postponed first, at least one and as many as there is room for; return them."""
-        found: list[PathNode] = []
-        while self.postponed and (not found or self._room > 0):
-            node = next(iter(self.postponed))
+    def go_on(self) -> list[Visited]:
+        """Arm nodes that earlier passes have left, at least one; return them."""
+        found = self._walks.resume()
+        while self.postponed and (not found or (self._room > 0 and self._walks.left > 0)):
             self._room -= 1
-            self.look(node)
-            found.append(node)
+            self._walks.left = max(self._walks.left, 1)
+            node = next(iter(self.postponed))
+            del self.postponed[node]
+            found += self.look(node)
         return found
 
     def add(self, subscription: Subscription, paths: Iterable[str]) -> None:
@@ -104,6 +116,7 @@ class PathTree:
         subscription.own = subscription.nodes if subscription.nodes == tuple(own) else tuple(own)
         self._relink.add(subscription)
         self.resolve()
+        self._followed.discard(subscription)
 
     def _grow(self, path: str) -> tuple[PathNode, PathNode]:
         """Return the node of a path, and the first node on the way that is new or newly passed through."""
@@ -122,34 +135,12 @@ class PathTree:
         return node, fresh or node
 
     def showing(self, real: str) -> list[PathNode]:
-        """Return the nodes whose link-free path is `real`; several links may lead there.
-
-        In place of an entry of a recursively watched directory that has no node, the directory is returned.
-        """
-        ways = [(self.root, real)]
-        for link in self._links:
-            end = link.real.rstrip("/")
-            if f"{real}/".startswith(f"{end}/"):
-                ways.append((link, real[len(end) :]))
-        found = []
-        for start, rest in ways:
-            node: PathNode | None = start
-            above: PathNode | None = None
-            for name in filter(None, rest.split("/")):
-                above, node = node, node.children.get(name) if node else None
-            if node is None and above is not None and above.covered:
-                node = above
-            if node is not None:
-                found.append(node)
-        return found
+        """Return the nodes whose link-free path is `real`: see `path_walks.showing`."""
+        return showing(self.root, self._links, real)
 
     def nodes(self) -> Iterator[PathNode] | None:
         """Return all nodes; None if nothing is watched. Nodes may be added and removed meanwhile."""
         return self.root.walk() if self.root.children else None
-
-    def has(self, node: PathNode) -> bool:
-        """Return whether a node is still in use."""
-        return node.parent is None or node.parent.children.get(node.name) is node
 
     def _join(self, subscription: Subscription, node: PathNode, fresh: PathNode) -> None:
         subscription.nodes = joined(subscription.nodes, node)
@@ -189,18 +180,32 @@ class PathTree:
         for node in list(subscription.nodes):
             self._leave(subscription, node)
         self._relink.discard(subscription)
+        self._followed.discard(subscription)
 
     def resolve(self) -> None:
-        """Resolve links again for all subscriptions whose links have changed.
+        """Resolve links again for subscriptions whose links have changed, as far as the effort of this pass goes.
 
         New links found on the way are resolved as well.
         """
+        self._unresolved = False
         for _ in range(HOPS):
             again, self._relink = self._relink, set()
-            for subscription in again:
+            while again:
+                if self._walks.left <= 0:
+                    self._relink |= again
+                    self._unresolved = True
+                    return
+                subscription = again.pop()
                 self._follow(subscription)
+                self._followed.add(subscription)
+                self._walks.left -= DIRECTORY
             if not self._relink:
                 return
+
+    def take_followed(self) -> set[Subscription]:
+        """Return the subscriptions whose links were resolved again since the last call."""
+        followed, self._followed = self._followed, set()
+        return followed
 
     def _follow(self, subscription: Subscription) -> None:
         """Subscribe to both ends of each symbolic link on the way to the subscription's paths."""
@@ -241,18 +246,19 @@ class PathTree:
             return False
         return not (node.covered and (node.kernel or node in self.polled or self._mounts.is_foreign(node.real)))
 
-    def look(self, top: PathNode) -> None:
-        """Arm a node and all nodes below again, for the files that are at their paths now; some may be postponed."""
-        stack = [top]
-        while stack:
-            node = stack.pop()
-            if node is top or not self._postpone(node):
-                self.postponed.pop(node, None)
-                self._trace(node)
-                stack.extend(node.children.values())
+    def look(self, top: PathNode, *, of_link: bool = False) -> list[Visited]:
+        """Arm a node and all nodes below again, for the files that are at their paths now.
+
+        Returns those that were armed. Later passes arm the others. `of_link`: the end of this link has changed.
+        """
+        return self._walks.begin(top, of_link=of_link)
+
+    def _rearm(self, node: PathNode) -> None:
+        self.postponed.pop(node, None)
+        self._trace(node)
 
     def _postpone(self, node: PathNode) -> bool:
-        """Return whether the node is armed in a later pass. Paths with subscriptions of their own are armed now."""
+        """Return whether the node is postponed. Those with subscriptions of their own and those above them are not."""
         if node.subscribers or node.parent is None or not node.parent.covered:
             return False
         if self._room > 0:

@@ -6,8 +6,8 @@ fanotify (`backends.py`).
 
 Directories that untrusted users may write have a descriptor of their own (`Backends`), whose events are handled in
 parts, with rests: so a flood of events that a user causes neither pushes out events of other directories nor delays
-them. When the kernel's queue overflows, all directories of this descriptor are checked again, and every watcher below
-gets an event.
+them. When the kernel's queue overflows, all directories of this descriptor are checked again, and every watch gets an
+event. What concerns many paths (an overflow, a mount, a directory or a link that is replaced) is handled in parts.
 
 If the kernel refuses a watch (its limits are reached, the directory may not be read), the entries of that directory are
 compared every second, health reports `watch-polling`, and the kernel is asked again each time.
@@ -37,8 +37,9 @@ from __future__ import annotations
 import asyncio
 import stat
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from holdfast.agent.health import Health
@@ -46,8 +47,10 @@ from holdfast.agent.host.backends import Backends, Choice
 from holdfast.agent.host.kernel_watches import APPEARED, ATTRIB, CLOSE_WRITE, ISDIR, MODIFY, OVERFLOW, STRUCTURE
 from holdfast.agent.host.mounts import Mounts
 from holdfast.agent.host.namer import places
+from holdfast.agent.host.overflows import Overflows
 from holdfast.agent.host.path_nodes import PathNode, Subscription, seal, status
 from holdfast.agent.host.path_tree import PathTree
+from holdfast.agent.host.path_walks import Visited, tops
 from holdfast.agent.host.path_watch import PathWatch
 from holdfast.agent.host.sweep import PERIOD as SWEEP
 from holdfast.agent.host.sweep import Sweep
@@ -72,6 +75,8 @@ BUSY = 0.05
 """Seconds above which a check of replaced paths counts as long."""
 REST = 4.0
 """After a long check, the watcher pauses for this multiple of its duration and collects events meanwhile."""
+CALLBACKS = 1000
+"""Most callbacks of subscriptions that are called in one part."""
 WITHIN = 256
 """Most events within recursively watched directories that are remembered."""
 
@@ -108,6 +113,8 @@ class PathWatcher:
         """Nodes with events that concern recursive watches from there upward."""
         self._again: asyncio.TimerHandle | None = None
         self._resting: asyncio.TimerHandle | None = None
+        self._told: dict[Subscription, None] = {}  # whose callback is to be called
+        self.overflows = Overflows()
         self._within: deque[tuple[PathNode, str]] = deque(maxlen=WITHIN)
         """The last events within recursively watched directories, for `who`."""
 
@@ -145,12 +152,13 @@ class PathWatcher:
             if timer is not None:
                 timer.cancel()
         self._timer = self._settling = self._remounting = self._again = self._resting = None
-        for waiting in (self._writing, self._replaced, self._stirred):
+        for waiting in (self._writing, self._replaced, self._stirred, self._told):
             waiting.clear()
 
     def leave(self, subscription: Subscription) -> None:
         """End a subscription: see `Subscription.close`."""
         self._tree.remove(subscription)
+        self._told.pop(subscription, None)
         self._review()
 
     async def who(self, subscription: Subscription, since: float) -> Author | None:
@@ -186,6 +194,9 @@ class PathWatcher:
     def _look_at_mounts(self) -> None:
         """Check the nodes where something was mounted or unmounted, and all below."""
         self._remounting, began = None, self._clock()
+        if began < self._next_mounts:  # the last check has taken longer than was known when this one was scheduled
+            self._remounted(asyncio.get_running_loop())
+            return
         for path in self._mounts.replaced() if self._mounts else ():
             self._replaced.update(dict.fromkeys(self._tree.showing(path)))
         self._flush()
@@ -195,11 +206,12 @@ class PathWatcher:
     def _readable(self) -> None:
         """Handle one buffer of events; the loop calls again if there are more."""
         for nodes, mask, name in self._kernel.read():
+            if mask & OVERFLOW:
+                self.overflows.count(len(nodes))
+                self._tree.postponed.update(dict.fromkeys(nodes))  # they are checked in parts
+                continue
             for node in nodes:
-                if mask & OVERFLOW:
-                    self._may_lead_elsewhere(node, node)
-                else:
-                    self._event(node, mask, name)
+                self._event(node, mask, name)
         self._await_writers()
         if self._unreported:
             self._flush()
@@ -275,12 +287,12 @@ class PathWatcher:
     @property
     def _unreported(self) -> bool:
         """Whether nodes are to be checked, or recursive watches are to be told."""
-        return bool(self._replaced or self._stirred or self._tree.postponed)
+        return bool(self._replaced or self._stirred or self._told or self._tree.unfinished)
 
     def _flush(self) -> None:
         """Check the replaced nodes and send events: once for all events that arrived together.
 
-        Postponed nodes are left alone during a rest.
+        This is done in parts, each of a few milliseconds. What is left is left alone during a rest.
         """
         began = self._clock()
         self._tree.begin(postpones=True)
@@ -288,20 +300,20 @@ class PathWatcher:
             self._report_changes()
         self._review()
         spent = self._clock() - began
-        if self._resting is None and (spent > BUSY or self._tree.postponed):
+        if self._resting is None and (spent > BUSY or self._told or self._tree.unfinished):
             pause = spent * REST if spent > BUSY else 0
             self._resting = asyncio.get_running_loop().call_later(pause, self._rested)
 
     def _report_changes(self) -> None:
         """Check the replaced nodes; send their events and those of recursive watches."""
         replaced, self._replaced = self._replaced, {}
-        tops = [node for node in replaced if self._tree.has(node) and not _below_one_of(replaced, node)]
-        for node in tops:
-            self._tree.look(node)
+        visited: list[Visited] = []
+        for node in tops(replaced):
+            visited += self._tree.look(node)
         if self._resting is None:  # also if they are below: a flood of events must not put them off for ever
-            tops += self._tree.look_at_postponed()
-        if tops:
-            self._changed(tops)
+            visited += self._tree.go_on()
+        self._changed(visited)
+        self._tell()
         stirred, self._stirred = self._stirred, {}
         passed: set[PathNode] = set()
         for node in stirred:
@@ -313,24 +325,35 @@ class PathWatcher:
                     subscription.callback()
 
     def _rested(self) -> None:
-        """End the pause after a check, and go on with what it has postponed."""
-        self._resting = None
+        """End the pause after a check, and go on with what it has left."""
+        began, self._resting = self._clock(), None
         self._flush()
+        self._next_mounts += MOUNTS_REST * (self._clock() - began)
 
-    def _changed(self, tops: list[PathNode]) -> None:
-        """Send the events of nodes that may lead to another file, or to none; this affects every path below."""
-        for node in tops:
-            self._writing.pop(node, None)
-        told = {subscription for node in tops for each in node.below() for subscription in each.subscribers}
-        for link in {link for subscription in told for link in subscription.links}:
-            self._tree.look(link)
+    def _changed(self, visited: list[Visited]) -> None:
+        """Have the events sent of nodes that may lead to another file, or to none.
+
+        If the end of a link has changed, all nodes below the link are checked, too.
+        """
+        ends = [node for node, of_link in visited if not of_link]
+        links = {link for node in ends for each in node.subscribers if node not in each.own for link in each.links}
+        nodes = [node for node, _ in visited]
+        nodes += [node for link in links for node, _ in self._tree.look(link, of_link=True)]
         self._tree.resolve()
-        for subscription in told:
-            subscription.callback()
-        for node in tops:
-            if self._tree.deep and node.parent is not None:
+        for node in nodes:
+            self._writing.pop(node, None)
+            self._told.update(dict.fromkeys(node.subscribers))
+        self._told.update(dict.fromkeys(self._tree.take_followed()))
+        for node in reversed(nodes):
+            if self._tree.deep and node.parent is not None and node.parent.covered:
                 self._stirred[node.parent] = None
-            self._tree.prune(node, below=bool(self._tree.deep))
+            self._tree.prune(node, below=False)
+
+    def _tell(self) -> None:
+        """Call the callbacks that are due, as many as a part has time for."""
+        for subscription in list(islice(self._told, CALLBACKS)):
+            self._told.pop(subscription, None)
+            subscription.callback()
 
     # -- polling -----------------------------------------------------------------------------------------------
 
@@ -375,7 +398,3 @@ class PathWatcher:
         if self._tree.bounds.reached and self._again is None:
             self._again = asyncio.get_running_loop().call_later(self._period * AGAIN, self._try_bounded)
         self._health.tell(self._tree)
-
-
-def _below_one_of(nodes: Container[PathNode], node: PathNode) -> bool:
-    return any(step in nodes for step in node.upward() if step is not node)

@@ -6,10 +6,10 @@ trusted users may write have no bounds.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 
 from holdfast.agent.host.path_nodes import PathNode
+from holdfast.agent.host.path_walks import UNBOUNDED
 from holdfast.resources.paths.handle import ENTRIES
 
 WATCHES = 8192
@@ -19,7 +19,6 @@ LONGEST = 512
 """Most characters in the path of such a directory: paths take memory."""
 LEVELS = 64
 """Most components of such a path: a deep tree makes each access slow."""
-UNBOUNDED = sys.maxsize - 1
 
 
 class WatchBounds:

@@ -23,12 +23,12 @@ class WatchHealth:
         """Set or clear the conditions. While nodes are postponed, a bound may not be known yet: nothing is cleared."""
         if self._health is None or not (tree.refusals or tree.bounds.reached or self._told):
             return
-        self._told = bool(tree.postponed)
+        self._told = tree.unfinished
         for code, text in ((POLLING, self._refused(tree)), (BOUNDED, _cut(tree))):
             if text:
                 self._told = True
                 self._health.set(code, text)
-            elif not tree.postponed:
+            elif not tree.unfinished:
                 self._health.clear(code)
 
     def _refused(self, tree: PathTree) -> str:

@@ -50,7 +50,9 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths that the watcher has checked again, for example after an overflow of their queue."""
     found: list[str] = []
     look = PathTree.look
-    monkeypatch.setattr(PathTree, "look", lambda tree, node: (found.append(node.path), look(tree, node)))
+    monkeypatch.setattr(
+        PathTree, "look", lambda tree, node, **how: (found.append(node.path), look(tree, node, **how))[1]
+    )
     return found
 
 
