@@ -80,6 +80,52 @@ async def test_root_does_not_work_where_others_can_write(remote, here, target):
 
 
 @pytest.mark.parametrize(
+    "path",
+    [
+        "hooks/post-checkout",
+        "refs/heads/main",
+        "info/attributes",
+        "objects/ab/cd",
+        "worktrees/x/config.worktree",
+        "modules/a/b/config",
+    ],
+)
+async def test_root_does_not_work_where_a_file_of_git_is_another_user_s(remote, here, target, path):
+    """However deep it lies: a hook would run, a reference or an object would change what is checked out."""
+    await here.settle(**latest(remote, target))
+    file = target / ".git" / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    os.chown(file, OTHER, OTHER)
+    with pytest.raises(Permanent, match=f"cannot run git as root in .*: {file}: it belongs to uid {OTHER}"):
+        await here.check(**latest(remote, target), apply=True)
+
+
+async def test_root_does_not_work_with_objects_or_hooks_of_another_user_elsewhere(remote, here, target):
+    """Alternate objects, a link to hooks, a common directory: they may name each other, too."""
+    await here.settle(**latest(remote, target))
+    shared = target.parent / "shared"
+    (shared / "info").mkdir(parents=True)
+    (shared / "info/alternates").write_text("../shared\n")
+    (target / ".git/objects/info/alternates").write_text(f"# ours\n{shared}\n")
+    assert await here.check(**latest(remote, target), apply=True)
+    os.chown(shared / "info", OTHER, OTHER)
+    told = f"{shared}/info: it belongs to uid {OTHER}"
+    with pytest.raises(Permanent, match=told):
+        await here.check(**latest(remote, target), apply=True)
+    (target / ".git/objects/info/alternates").unlink()
+    (target / ".git/hooks").mkdir(exist_ok=True)
+    (target / ".git/hooks/more").symlink_to(shared)
+    with pytest.raises(Permanent, match=told):
+        await here.check(**latest(remote, target), apply=True)
+    (target / ".git/hooks/more").unlink()
+    assert await here.check(**latest(remote, target), apply=True)
+    (target / ".git/commondir").write_text(f"{shared}\n")
+    with pytest.raises(Permanent, match=told):
+        await here.check(**latest(remote, target), apply=True)
+
+
+@pytest.mark.parametrize(
     "lead",
     [
         lambda at, to: at.symlink_to(to),
@@ -163,7 +209,7 @@ async def test_root_runs_nothing_of_a_submodule_of_others(remote, here, target, 
     for path in (config, config.parent, target / "part"):
         os.chown(path, OTHER, OTHER)
         (target / "part/inside").write_text("one\n")  # git looks at its content, as it is newer
-        with pytest.raises(Permanent, match=r"cannot run git as root in .*part, .*: it belongs to uid 12345"):
+        with pytest.raises(Permanent, match=r"cannot run git as root in .*part.*: it belongs to uid 12345"):
             await here.check(**latest(remote, target, submodules=True), apply=True)
         os.chown(path, 0, 0)
     assert not ran.exists()

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 import stat
 from collections.abc import Iterable
-from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
 from holdfast.resources import accounts, paths
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file.base import os_errors
+from holdfast.resources.kinds.git.weak_files import weak_at, weak_repository
 from holdfast.resources.paths.handle import ABSENT, what
 from holdfast.resources.paths.place import SafeDirectory
 from holdfast.resources.paths.trust import Weakness
-
-POINTER = "gitdir: "
-"""Beginning of a file `.git`; the path of the repository follows."""
-LONGEST = 1 << 13
-"""Most bytes of such a file."""
 
 
 class Target(NamedTuple):
@@ -69,7 +63,7 @@ def _target_of(path: str, user: str | None) -> Target:
     if not stat.S_ISDIR(seen.st_mode):
         raise Permanent(f"cannot use {path} for a repository: it is {what(seen.st_mode)}")
     if is_root(user):
-        _demand(path, _weak_at(path) or _weak_repository(place.real), user)
+        _demand(path, weak_at(path) or weak_repository(place.real), user)
     elif seen.st_uid != uid_of(user):
         owner = accounts.user_name(seen.st_uid)
         raise Permanent(f"cannot run git as {user} in {path}: it belongs to {owner}; give it to {user}")
@@ -87,7 +81,7 @@ def demand_submodules(directory: str, names: Iterable[str], user: str | None) ->
     for name in names if is_root(user) else ():
         path = f"{directory}/{name}"
         with os_errors("inspect", path):
-            _demand(path, paths.nearest(f"{path}/.git").weak or _weak_repository(path), user)
+            _demand(path, paths.nearest(f"{path}/.git").weak or weak_repository(path), user)
 
 
 def demand_work_tree(directory: str, files: Iterable[str], replaced: Iterable[str], user: str | None) -> None:
@@ -130,38 +124,6 @@ def _unsafe_below(path: str) -> str:
             return why
         left += [f"{directory.real}/{name}" for name in directory.names()]
     return ""
-
-
-def _weak_at(path: str) -> Weakness | None:
-    """Return why others can write what is at this path, links followed, or replace it. Raises `OSError`."""
-    place = paths.at(path, follow=True)
-    return place.weakness(place.pin()[1])
-
-
-def _weak_repository(directory: str) -> Weakness | None:
-    """Return why others can write the data that git keeps for the work tree, or those of a bare repository."""
-    found = None
-    with suppress(*ABSENT):
-        for path in _repository(directory):
-            with suppress(*ABSENT):  # git makes and removes files meanwhile
-                found = found or _weak_at(path)
-    return found
-
-
-def _repository(directory: str) -> list[str]:
-    """Return the paths that must be safe: `.git`, where it leads, and all that is there. Raises `OSError`.
-
-    Without `.git`, the directory may be a bare repository, or one of any kind: only the names that git reads matter.
-    """
-    place = paths.at(f"{directory}/.git", follow=True)
-    seen = place.look()
-    if seen is None:
-        return [f"{directory}/{name}" for name in ("config", "objects", "refs", "HEAD")]
-    kept = place.real
-    if stat.S_ISREG(seen.st_mode):
-        text = os.fsdecode(place.read(LONGEST)).rstrip("\n")
-        kept = posixpath.normpath(posixpath.join(directory, text.removeprefix(POINTER)))
-    return [place.path, kept, *(f"{kept}/{name}" for name in paths.directory(kept).names())]
 
 
 def _demand(path: str, weak: Weakness | None, user: str | None) -> None:
