@@ -41,7 +41,10 @@ class AccountSite:
         return ()
 
     def __enter__(self) -> Self:
-        """Start the driver in the host."""
+        """Start the driver in the host, and keep the host's accounts for `reset`."""
+        self.host.sh(
+            f"mkdir /root/first; cp -a {FILES} {self.setter} /etc/skel /root/first; ls -A /srv >/root/first/srv"
+        )
         self.driver = Driver(self.host).__enter__()
         return self
 
@@ -50,6 +53,17 @@ class AccountSite:
     ) -> None:
         """End the driver."""
         self.driver.__exit__(kind, error, trace)
+
+    def reset(self) -> None:
+        """Make the accounts, their homes and processes what they were at first."""
+        self.host.sh(f"""
+            pkill -KILL -U 1000-60000 || true
+            cp -a /root/first/{{passwd,shadow,group,gshadow,skel}} /etc
+            cp -a --remove-destination /root/first/{Path(self.setter).name} {self.setter}
+            rm -rf /home/* /root/arguments /etc/skel/.mark {self.setter}.real
+            ls -A /srv | grep -vxF -f /root/first/srv | sed s:^:/srv/: | xargs -r rm -rf
+        """)
+        self.driver.log.clear()
 
     # -- by hand, without Holdfast -----------------------------------------------------------------------------------
 

@@ -48,9 +48,9 @@ def site(run: lab.Run, request: pytest.FixtureRequest) -> Iterator[PkgSite]:
         host.down()
 
 
-@pytest.fixture(params=ACCOUNT_TOOLS, ids=lambda site: site.tool)
-def accounts(run: lab.Run, request: pytest.FixtureRequest) -> Iterator[AccountSite]:
-    """Return a fresh host without services, with one set of tools for accounts, and Holdfast."""
+@pytest.fixture(scope="module", params=ACCOUNT_TOOLS, ids=lambda site: site.tool)
+def account_site(run: lab.Run, request: pytest.FixtureRequest) -> Iterator[AccountSite]:
+    """Return a host without services, with one set of tools for accounts, and Holdfast."""
     kind: type[AccountSite] = request.param
     if why := kind.missing():
         unusable(f"{kind.tool} cannot be tested: {why}")
@@ -60,3 +60,10 @@ def accounts(run: lab.Run, request: pytest.FixtureRequest) -> Iterator[AccountSi
             yield site
     finally:
         host.down()
+
+
+@pytest.fixture
+def accounts(account_site: AccountSite) -> AccountSite:
+    """Return the host, with the accounts that it had at first."""
+    account_site.reset()
+    return account_site
