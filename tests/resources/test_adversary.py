@@ -34,9 +34,31 @@ from meddling import Adversary, state_of
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has what a user could gain")
 
 USER = 12345
-SECRET = "the secret of root"
+SECRET = b"the secret of root"
 """What is in the files that the user cannot read."""
 ARCHIVE = tar(directory("d"), Entry("d/f", b"new\n"), Entry("d/e/g", b"new\n"), link("d/l", "f"), Entry("f", b"new\n"))
+
+DIRECTORIES = [
+    ("outside", 0, 0o755),
+    ("outside/d", 0, 0o755),
+    ("home", USER, 0o755),
+    ("home/moved", 0, 0o700),
+    ("home/sub", USER, 0o755),
+    ("home/sub/d", USER, 0o755),
+    ("home/sub/d/empty", USER, 0o755),
+    ("source", 0, 0o755),
+    ("source/d", 0, 0o755),
+]
+"""Path, owner and mode of each directory of a scene."""
+FILES = [
+    *((f"outside/{name}", 0, 0o600, SECRET) for name in ("f", "d/f", "other")),
+    *((f"home/moved/{name}", 0, 0o600, SECRET) for name in ("f", "kept")),
+    *((f"home/sub/{name}", USER, 0o644, b"#here = 1\n") for name in ("f", "other", "d/f")),
+    ("home/sub/hash", USER, 0o644, hashlib.sha256(b"new\n").hexdigest().encode()),
+    *((f"source/{name}", 0, 0o644, b"new\n") for name in ("f", "d/g")),
+    ("archive", 0, 0o644, ARCHIVE),
+]
+"""Path, owner, mode and content of each file."""
 
 
 class Scene:
@@ -45,51 +67,32 @@ class Scene:
     def __init__(self, top: Path) -> None:
         self.outside, self.home = top / "outside", top / "home"
         self.sub = self.home / "sub"
-        (self.outside / "d").mkdir(parents=True)
-        for path in (self.outside / "f", self.outside / "d" / "f", self.outside / "other"):
-            path.write_text(SECRET)
-            path.chmod(0o600)
-        (self.sub / "d" / "empty").mkdir(parents=True)
-        (self.home / "moved").mkdir(mode=0o700)
-        for path in (self.home / "moved" / "f", self.home / "moved" / "kept"):
-            path.write_text(SECRET)
-            path.chmod(0o600)
-        for path in (self.sub / "f", self.sub / "other", self.sub / "d" / "f"):
-            path.write_text("#here = 1\n")
-        (self.sub / "hash").write_text(hashlib.sha256(b"new\n").hexdigest())
-        for path in (
-            self.home,
-            self.sub,
-            self.sub / "d",
-            self.sub / "d" / "empty",
-            self.sub / "f",
-            self.sub / "other",
-            self.sub / "hash",
-            self.sub / "d" / "f",
-        ):
-            os.chown(path, USER, USER)
-        (top / "source").mkdir()
-        (top / "source" / "f").write_text("new\n")
-        (top / "source" / "d").mkdir()
-        (top / "source" / "d" / "g").write_text("new\n")
-        (top / "archive").write_bytes(ARCHIVE)
-        self.outside_before, self.moved_before = state_of(self.outside), state_of(self.home / "moved")
+        for name, owner, mode in DIRECTORIES:
+            os.mkdir(path := f"{top}/{name}", mode)  # noqa: PTH102 - ten thousand scenes: no `Path` is made
+            os.chown(path, owner, owner)
+        for name, owner, mode, content in FILES:
+            descriptor = os.open(f"{top}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            os.write(descriptor, content)
+            os.fchown(descriptor, owner, owner)
+            os.close(descriptor)
+        self.before = state_of(top)
 
     def demand_untouched(self, top: Path) -> None:
         """Nothing outside has changed, nothing is left behind, and the user can read no secret.
 
         In root's directory that the user moved, only the managed file itself may be replaced, removed or created.
         """
-        assert state_of(self.outside) == self.outside_before
-        (kept,) = self.home.rglob("kept")
-        moved = state_of(kept.parent)
-        assert all(moved[name] == self.moved_before[name] for name in (".", "kept"))
-        for path in top.rglob("*"):
-            seen = path.lstat()
-            assert ".holdfast-" not in path.name
-            if stat.S_ISREG(seen.st_mode) and SECRET.encode() in path.read_bytes():
-                assert seen.st_uid == 0
-                assert not seen.st_mode & 0o077
+        now = state_of(top)
+        outside = [{name: each[name] for name in each if name.startswith("outside")} for each in (self.before, now)]
+        assert outside[0] == outside[1]
+        (kept,) = [name for name in now if name.startswith("home/") and name.endswith("/kept")]
+        assert now[kept] == self.before["home/moved/kept"]
+        assert now[kept.removesuffix("/kept")] == self.before["home/moved"]
+        for name, entry in now.items():
+            assert ".holdfast-" not in name
+            if stat.S_ISREG(entry.mode) and SECRET in entry.content:
+                assert entry.uid == 0
+                assert not entry.mode & 0o077
 
 
 def swap_for_link(path: Path, target: Path) -> Callable[[], None]:
@@ -254,7 +257,7 @@ def test_no_exchange_at_any_moment_changes_anything_outside(memory, kind, name, 
         top.mkdir()
         scene = Scene(top)
         adversary = Adversary(number, ATTACKS[attack](scene) if attack else lambda: None)
-        done = asyncio.run(_run(top, kind, name, arguments, adversary))
+        done = runner.run(_run(top, kind, name, arguments, adversary))
         try:
             scene.demand_untouched(top)
         except AssertionError as error:
@@ -262,7 +265,8 @@ def test_no_exchange_at_any_moment_changes_anything_outside(memory, kind, name, 
         shutil.rmtree(top)
         return done, adversary.calls
 
-    done, calls = one(-1, None)
-    assert done
-    for number, attack in sample([*itertools.product(range(calls), ATTACKS)], ONE_IN):
-        one(number, attack)
+    with asyncio.Runner() as runner:
+        done, calls = one(-1, None)
+        assert done
+        for number, attack in sample([*itertools.product(range(calls), ATTACKS)], ONE_IN):
+            one(number, attack)

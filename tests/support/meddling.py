@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 from holdfast.agent.host import files
@@ -45,6 +45,16 @@ ON_DESCRIPTORS = (
 CALLS = frozenset({*ON_PATHS, *ON_DESCRIPTORS})
 
 
+class Entry(NamedTuple):
+    """A file, a directory or a link. Its content is empty if it is neither a file nor a link."""
+
+    inode: int
+    mode: int
+    uid: int
+    gid: int
+    content: bytes | str
+
+
 class Adversary:
     """Stands for `os`: calls `act` once, before the call of this number. `calls` counts all."""
 
@@ -79,13 +89,29 @@ class Adversary:
                 patch.stop()
 
 
-def state_of(top: Path) -> dict[str, tuple[object, ...]]:
-    """Return type, mode, owner and content of each entry at and below a directory."""
-    found: dict[str, tuple[object, ...]] = {}
-    for path in (top, *top.rglob("*")):
-        seen = path.lstat()
-        content = (
-            path.read_bytes() if stat.S_ISREG(seen.st_mode) else path.readlink() if stat.S_ISLNK(seen.st_mode) else None
-        )
-        found[str(path.relative_to(top))] = (seen.st_ino, seen.st_mode, seen.st_uid, seen.st_gid, content)
+def state_of(top: Path) -> dict[str, Entry]:
+    """Return each entry at and below a directory, by relative path. Ten thousand scenes are read: no `Path` is made."""
+    found = {".": _entry(str(top))}
+    _add(found, str(top), "")
     return found
+
+
+def _add(found: dict[str, Entry], directory: str, prefix: str) -> None:
+    """Add the entries below a directory."""
+    with os.scandir(directory) as listed:
+        names = [each.name for each in listed]
+    for name in names:
+        entry = found[prefix + name] = _entry(f"{directory}/{name}")
+        if stat.S_ISDIR(entry.mode):
+            _add(found, f"{directory}/{name}", f"{prefix}{name}/")
+
+
+def _entry(path: str) -> Entry:
+    seen = os.lstat(path)
+    content: bytes | str = b""
+    if stat.S_ISREG(seen.st_mode):
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - as above
+            content = file.read()
+    elif stat.S_ISLNK(seen.st_mode):
+        content = os.readlink(path)  # noqa: PTH115 - as above
+    return Entry(seen.st_ino, seen.st_mode, seen.st_uid, seen.st_gid, content)
