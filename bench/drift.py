@@ -18,6 +18,8 @@ from pathlib import Path
 from harness import CONTENT, agent, declare_files, drifts, median, private_directory, process_figures
 
 COUNT, ROUNDS = 200, 3
+WARM = 50
+"""Repairs ahead of those that are measured."""
 REST = 2.0
 """Seconds after the last repair until threads are counted: those that write records wait a second for more."""
 FLAT, LARGE, SMALL = (1000, 1), (10_000, 1000), (100, 10)
@@ -41,7 +43,7 @@ def managed(files: int, directories: int) -> Iterator[tuple[list[Path], int]]:
         paths = declare_files(base, files, directories)
         with agent(base) as process:
             pin(process.pid)
-            drifts(paths, 50)
+            drifts(paths, WARM)
             yield paths, process.pid
 
 

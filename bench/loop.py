@@ -55,6 +55,8 @@ SELDOM = 0.25
 """Seconds between two questions whether a recheck is over: each question costs the agent more than a millisecond."""
 DRIFTS = 9
 """Rechecks with one drift each. One latency says little, because other processes use the same CPUs."""
+QUIET = 0.3
+"""Seconds before and after each phase, so that what it causes belongs to no other."""
 LONGEST = 8
 """The number of callbacks that `--names` prints for each phase."""
 
@@ -211,12 +213,12 @@ class Driver:
         self._until_converged()
 
     def _timed(self, phase: str, work: Callable[[], object]) -> None:
-        time.sleep(0.3)
+        time.sleep(QUIET)
         self.timer.phase = phase
         began = time.perf_counter()
         work()
         self.figures[f"{phase}_s"] = round(time.perf_counter() - began, 4)
-        time.sleep(0.3)
+        time.sleep(QUIET)
         self.timer.phase = "idle"
 
 

@@ -70,6 +70,7 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--quiet",
         "--no-index",
         "--no-deps",
+        "--no-compile",  # few of its modules are imported here
         wheel,
         cwd=ROOT,
     )
