@@ -135,9 +135,12 @@ async def get_all(host: ExecutionHost) -> list[str]:
 
 
 async def _where(host: ExecutionHost, field: str, *, wanted: bool) -> list[str]:
+    """Return the names of the services with this value of a field, without aliases."""
     service = host.interface(ServiceInterface)
     found = await service.status(await service.list())
-    return sorted(name for name, status in found.items() if getattr(status, field) is wanted)
+    units = {name: status.extra.get("unit") for name, status in found.items()}
+    own = {name for name, unit in units.items() if unit in (None, name, f"{name}.service")}
+    return sorted(name for name in own if getattr(found[name], field) is wanted)
 
 
 @execution("service.get_enabled", ServiceInterface, "list", "status", looks=True)

@@ -79,7 +79,11 @@ class Service(Reversible, Resource):
             enabled = not status.masked and bool(wanted.get("enabled"))
             if "enabled" in wanted and not status.masked:
                 ctx.report.comment = self._sentence(wanted, FIXED)
-        return {"active": bool(status.active), "enabled": enabled, "masked": bool(status.masked)}
+        return {"active": bool(status.active), "enabled": enabled, "masked": self._is_masked(status)}
+
+    def _is_masked(self, status: ServiceStatus) -> bool:
+        """Return whether the service has a mask of the kind that the state is about."""
+        return bool(status.masked)
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Change what differs, in the order of `desired`."""
@@ -129,6 +133,8 @@ class Service(Reversible, Resource):
         """
         status, wanted = await self.status(ctx), self.desired() or {}
         arguments: dict[str, Any] = {"name": self.name}
+        if status.masked and status.extra.get("until_boot"):
+            return Declaration("service.masked", {**arguments, "runtime": True})
         if status.masked or wanted.keys() == {"masked"}:
             return Declaration("service.masked" if status.masked else "service.unmasked", arguments)
         enabled = bool(status.exists and status.enabled)
@@ -353,6 +359,10 @@ class Masked(Service, kind="service.masked"):
         """Return that the service is masked."""
         return {"masked": True}
 
+    def _is_masked(self, status: ServiceStatus) -> bool:
+        """Return whether the service has a mask that lasts as long as the declared one."""
+        return bool(status.masked) and (self.runtime or not status.extra.get("until_boot"))
+
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Mask the service."""
         service = ctx.interface(ServiceInterface)
@@ -369,11 +379,15 @@ class Unmasked(Service, kind="service.unmasked"):
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("unmask",)
 
     runtime: bool = field(False)
-    """The service was masked only until the next boot."""
+    """Remove only a mask until the next boot."""
 
     def desired(self) -> State:
         """Return that the service is not masked."""
         return {"masked": False}
+
+    def _is_masked(self, status: ServiceStatus) -> bool:
+        """Return whether the service has a mask that is to be removed."""
+        return bool(status.masked) and (not self.runtime or bool(status.extra.get("until_boot")))
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Unmask the service."""

@@ -86,6 +86,7 @@ class Units:
                 "sub_state": found["SubState"],
                 "load_error": found["LoadError"][1],
                 "file_state": file_state,
+                "until_boot": file_state == "masked-runtime",
                 "partly": boot.partly,
                 "script": boot.script,
                 "source": found.get("SourcePath", ""),

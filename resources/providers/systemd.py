@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing, suppress
+from functools import partial
 
 from holdfast.resources.context import Watch
 from holdfast.resources.errors import Permanent, Temporary
@@ -85,21 +86,21 @@ class Systemd(ServiceProvider):
     # -- changing the next boot ----------------------------------------------------------------------------------
 
     async def mask(self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Forbid any start of a unit."""
-        masked = bool((await self._inspect(name)).masked)
-        return await self._switch(
-            name, masked, True, lambda: self._link("Mask", name, unit_name(name), (runtime, True)), test=test
-        )
+        """Forbid any start of a unit. Without `runtime`, a mask until the next boot does not suffice."""
+        status = await self._inspect(name)
+        masked = bool(status.masked) and (runtime or not status.extra["until_boot"])
+        change = partial(self._link, "Mask", name, unit_name(name), (runtime, True))
+        return await self._switch(name, masked, True, change, test=test)
 
     async def unmask(
         self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
         """Allow the start of a unit: remove all masks, or with `runtime` only a mask until the next boot."""
-        masked = bool((await self._inspect(name)).masked)
+        status = await self._inspect(name)
+        masked = bool(status.masked) and (not runtime or status.extra["until_boot"])
         levels = ((True,),) if runtime else ((False,), (True,))
-        return await self._switch(
-            name, masked, False, lambda: self._link("Unmask", name, unit_name(name), *levels), test=test
-        )
+        change = partial(self._link, "Unmask", name, unit_name(name), *levels)
+        return await self._switch(name, masked, False, change, test=test)
 
     async def _link(self, verb: str, name: str, unit: str, *calls: Sequence[bool]) -> None:
         """Change the links of a unit file by one call for each set of flags, and reload the manager.

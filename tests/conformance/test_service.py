@@ -223,8 +223,13 @@ OTHERS = {
     "alias": "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\nAlias=other.service\n",
     "through": "[Service]\nExecStart=/bin/true\n[Install]\nAlso=through.timer\n",
     "fixed": "[Service]\nExecStart=/bin/sleep 1000\n",
+    "wanted": "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n",
 }
-"""Units that can be enabled by another name, in the place of another unit, or not at all."""
+"""Units that can be enabled by another name, in the place of another unit, not at all, or by a generator."""
+GENERATOR = """#!/bin/sh
+mkdir "$1/multi-user.target.wants"
+ln -s /usr/lib/systemd/system/wanted.service "$1/multi-user.target.wants"
+"""
 
 
 @pytest.mark.parametrize("tool", ["systemd"])
@@ -283,6 +288,7 @@ def test_other_units_are_checked_as_well_as_systemd_can_tell(run: lab.Run, tool:
         timer = "[Timer]\nOnCalendar=daily\n[Install]\nWantedBy=timers.target\n"
         site.host.write("/usr/lib/systemd/system/through.timer", timer)
         site.host.write("/etc/fstab", "tmpfs /srv tmpfs nofail 0 0\ntmpfs /mnt tmpfs noauto 0 0\n")
+        site.host.write("/etc/systemd/system-generators/ours", GENERATOR, 0o755)
         site.host.sh("systemctl daemon-reload; systemctl enable -q alias; systemd-run -q --unit=made sleep 1000")
 
         def is_enabled(name: str) -> str:
@@ -303,12 +309,20 @@ def test_other_units_are_checked_as_well_as_systemd_can_tell(run: lab.Run, tool:
         assert site.driver.apply("service.enabled", "alias").comment == "enabled alias"
         assert is_enabled("alias") == "enabled"
 
+        site.host.sh("systemctl mask -q --runtime fixed")
+        assert site.driver.apply("service.masked", "fixed", runtime=True).right
+        assert site.driver.apply("service.masked", "fixed").comment == "masked fixed"
+        assert is_enabled("fixed") == "masked"
+        assert site.driver.apply("service.unmasked", "fixed", runtime=True).right
+        assert site.driver.apply("service.unmasked", "fixed").comment == "unmasked fixed"
+        assert is_enabled("fixed") == "static"
+
         assert site.driver.apply("service.enabled", "srv.mount").comment == "srv.mount starts at boot"
         assert site.driver.apply("service.disabled", "mnt.mount").comment == "mnt.mount does not start at boot"
         for verb, name, why in (
             ("disable", "srv.mount", "systemd has generated it from /etc/fstab; edit that"),
             ("enable", "mnt.mount", "systemd has generated it from /etc/fstab; edit that"),
-            ("disable", "console-getty", "a generator of systemd enables it at each boot; mask it"),
+            ("disable", "wanted", "a generator of systemd enables it at each boot; mask it"),
             ("enable", "made", "is transient or generated"),
         ):
             with pytest.raises(Failed, match=f"cannot {verb} {name}: .*{why}"):

@@ -233,6 +233,26 @@ async def test_a_service_that_cannot_be_enabled_is_as_declared(tmp_path):
     assert ctx.report.comment == "it does not run and does not start at boot"
 
 
+@pytest.mark.parametrize(
+    ("kind", "runtime", "until_boot", "right"),
+    [
+        ("masked", False, False, True),
+        ("masked", False, True, False),
+        ("masked", True, True, True),
+        ("unmasked", False, True, False),
+        ("unmasked", True, True, False),
+        ("unmasked", True, False, True),
+    ],
+)
+async def test_a_mask_until_the_next_boot_is_not_any_mask(tmp_path, kind, runtime, until_boot, right):
+    """It does not suffice for a mask that lasts, and `unmasked` may be about such a mask only."""
+    service = Services(masked=True, extra={"until_boot": until_boot})
+    state = declare(f"service.{kind}", runtime=runtime)
+    assert await state.check_apply(context(tmp_path, service=service), False) is right
+    inverse = await state.inverse(context(tmp_path, service=service))
+    assert (inverse.kind, inverse.arguments.get("runtime", False)) == ("service.masked", until_boot)
+
+
 async def test_a_service_that_is_enabled_in_part_is_neither_enabled_nor_disabled(tmp_path):
     """A script with a link that starts it in one of its runlevels only is repaired, whatever is declared."""
     for enable, verb in ((True, "enable"), (False, "disable")):

@@ -57,6 +57,7 @@ async def result(function: str, *args: Any, **kwargs: Any) -> tuple[Any, Recorde
 
 
 STATUS = ServiceStatus(name="nginx", exists=True, active=True, state="active", enabled=True, masked=False)
+ALIAS = STATUS.model_copy(update={"name": "x", "extra": {"unit": "nginx.service"}})
 STATIC = STATUS.model_copy(update={"enabled": None})
 MASKED = STATIC.model_copy(update={"masked": True})
 NOTHING = STATUS.model_copy(update={"exists": False, "enabled": False})
@@ -235,6 +236,7 @@ SHOWN = {"id": "r", "uris": ("http://x",), "enabled": True, "gpgcheck": True, "p
         ("service.enabled", ("nginx",), {"status": {"nginx": STATIC}}, True),
         ("service.disabled", ("nginx",), {"status": {"nginx": MASKED}}, True),
         ("service.enabled", ("nginx",), {"status": {"nginx": NOTHING}}, False),
+        ("service.get_enabled", (), {"list": ("nginx", "x"), "status": {"nginx": STATUS, "x": ALIAS}}, ["nginx"]),
         ("service.get_running", (), {"list": ("nginx",), "status": {"nginx": STATUS}}, ["nginx"]),
     ],
 )  # fmt: skip
