@@ -9,12 +9,13 @@ import shutil
 import subprocess
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from deadline import DEADLINE
 from holdfast.agent.cli.bash import plain, quoted
-from holdfast_process import COMMAND, SRC, Agent, Tree, environment
+from holdfast_process import COMMAND, SRC, Agent, Tree, environment, holdfast, in_process
 
 ODD = ["with blank", 'it\'s "q"', "a:b=c", "$HOME {x}", "back\\slash", "#no", "~me", "a;b&c|d", "é *"]
 BASH, ZSH, FISH = map(shutil.which, ("bash", "zsh", "fish"))
@@ -40,18 +41,11 @@ def test_a_word_may_end_within_a_quote():
     assert plain("a\\") == ("a", "")
 
 
-def complete(line, tail, **more):
+def complete(line, tail, run=in_process, **more):
     """Return the answer to bash for a line; `tail` is the part after its last word break."""
-    asked = {
-        **environment(),
-        "HOLDFAST_LINE": line,
-        "HOLDFAST_WORD": tail,
-        "_HOLDFAST_COMPLETE": "bash_complete",
-        **more,
-    }
-    return subprocess.run(
-        COMMAND, env=asked, capture_output=True, text=True, timeout=DEADLINE, check=True
-    ).stdout.split()
+    asked = {"HOLDFAST_LINE": line, "HOLDFAST_WORD": tail, "_HOLDFAST_COMPLETE": "bash_complete", **more}
+    with mock.patch.dict(os.environ, asked):
+        return run(check=0).stdout.split()
 
 
 def test_kinds_options_and_sls_names_are_completed_without_an_agent(tmp_path):
@@ -61,7 +55,7 @@ def test_kinds_options_and_sls_names_are_completed_without_an_agent(tmp_path):
     tree.sls("web/conf", "y: test.nop\n")
     tree.sls("top", "base: {'*': [web]}\n")
 
-    assert complete("holdfast doc file.ma", "file.ma") == ["plain,file.managed"]
+    assert complete("holdfast doc file.ma", "file.ma", run=holdfast) == ["plain,file.managed"]
     assert "plain,file" in complete("holdfast doc fi", "fi")
     assert complete("holdfast plan ", "", HOLDFAST_CONFIG=str(tree.config)) == ["plain,web.conf", "plain,web"]
     assert complete("holdfast show order web.", "web.", HOLDFAST_CONFIG=str(tree.config)) == ["plain,web.conf"]

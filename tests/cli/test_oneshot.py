@@ -152,7 +152,6 @@ def test_a_handled_failure_does_not_fail_the_run(tree, stop, handler, code):
     ]
 
 
-@pytest.mark.usefixtures("own_processes")
 def test_plan_changes_nothing(tree):
     """`plan` shows the diff and exits with 2, or with 0 if nothing would change."""
     tree.file()
@@ -194,7 +193,6 @@ def test_failure_is_1(tree):
     assert "not converged" in done.stdout
 
 
-@pytest.mark.usefixtures("own_processes")
 def test_json_has_one_object_for_each_call_in_order(tree):
     """Programs rely on these keys, the order and the reasons; stdout has nothing else."""
     tree.sls(
@@ -376,7 +374,6 @@ def test_the_state_directory_must_be_private(tree):
     assert "others may write there" in tree("apply", check=1).stderr
 
 
-@pytest.mark.usefixtures("own_processes")
 def test_the_next_run_delivers_a_refresh_that_failed(tree):
     """One-shot runs keep pending refreshes in the journal."""
     tree.sls(
