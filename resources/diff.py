@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
 
 LIMIT = 64 * 1024
 """Greatest length of a diff, in characters."""
@@ -12,6 +11,9 @@ LARGEST = 16 << 20
 LINES = 4000
 """Lines above which two texts are not compared: the comparison takes quadratic time."""
 
+
+UNENDED = "\n\\ No newline at end of file\n"
+"""Follows a line that lacks its line feed."""
 
 HIDDEN = "<show_changes=False>"
 """Shown instead of a diff that the state hides."""
@@ -41,30 +43,39 @@ def unified(old: bytes, new: bytes, path: str) -> str:
     if len(old) + len(new) > LARGEST:
         return f"content of {path} differs: {len(old)} bytes, now {len(new)}\n"
     try:
-        before, after = text_lines(old), text_lines(new)
+        before, after = _text(old), _text(new)
     except UnicodeDecodeError:
         return f"binary content of {path} differs: {len(old)} bytes, now {len(new)}\n"
-    if len(before) + len(after) > LINES:
-        return f"content of {path} differs: {len(before)} lines, now {len(after)}\n"
-    lines = _unified(before, after, path) if before else _of_new(after, path)
-    diff = "".join([line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines])
+    lines_before, lines_after = _lines(before), _lines(after)
+    if lines_before + lines_after > LINES:
+        return f"content of {path} differs: {lines_before} lines, now {lines_after}\n"
+    diff = _unified(before, after, path) if before else _of_new(after, lines_after, path)
     return diff if len(diff) <= LIMIT else f"{diff[:LIMIT]}\n[diff cut at {LIMIT} characters]\n"
 
 
-def _unified(before: list[str], after: list[str], path: str) -> Iterable[str]:
+def _unified(before: str, after: str, path: str) -> str:
     import difflib  # noqa: PLC0415 - files that are new or as declared do not need it
 
-    return difflib.unified_diff(before, after, path, path)
+    # Text is split at line feeds alone, unlike by splitlines.
+    old, new = io.StringIO(before).readlines(), io.StringIO(after).readlines()
+    lines = difflib.unified_diff(old, new, path, path)
+    return "".join([line if line.endswith("\n") else f"{line}{UNENDED}" for line in lines])
 
 
-def _of_new(lines: list[str], path: str) -> list[str]:
+def _of_new(text: str, lines: int, path: str) -> str:
     """Return the diff from an empty file, as `difflib` makes it, but in as little time as writing the file takes."""
-    span = "1" if len(lines) == 1 else f"1,{len(lines)}"
-    return [f"--- {path}\n", f"+++ {path}\n", f"@@ -0,0 +{span} @@\n", *("+" + line for line in lines)]
+    span = "1" if lines == 1 else f"1,{lines}"
+    content = text[:-1].replace("\n", "\n+") + "\n" if text.endswith("\n") else text.replace("\n", "\n+") + UNENDED
+    return f"--- {path}\n+++ {path}\n@@ -0,0 +{span} @@\n+{content}"
 
 
-def text_lines(data: bytes) -> list[str]:
-    """Split UTF-8 text into lines, with their line ends. Raises `UnicodeDecodeError` for binary content."""
+def _text(data: bytes) -> str:
+    """Return UTF-8 text. Raises `UnicodeDecodeError` for binary content."""
     if b"\0" in data:
         raise UnicodeDecodeError("utf-8", data, data.index(b"\0"), data.index(b"\0") + 1, "NUL byte")
-    return io.StringIO(data.decode("utf-8")).readlines()  # split at line feeds alone, unlike splitlines
+    return data.decode("utf-8")
+
+
+def _lines(text: str) -> int:
+    """Return the number of lines; the last one may lack its line feed."""
+    return text.count("\n") + (0 if not text or text.endswith("\n") else 1)

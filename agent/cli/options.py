@@ -350,5 +350,6 @@ def print_rows(value: dict[str, Any], name: str, rows: Sequence[Any]) -> None:
     Each row is one line, because indented rows would take three times as long.
     """
     head = json.dumps(value, indent=1, default=str).removesuffix("\n}")
-    lines = ",".join([f"\n  {json.dumps(row, default=str)}" for row in rows])
+    encode = json.JSONEncoder(default=str).encode  # `json.dumps` would make an encoder for each row
+    lines = ",".join([f"\n  {encode(row)}" for row in rows])
     click.echo(f'{head},\n "{name}": [{lines}\n ]\n}}')

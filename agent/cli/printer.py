@@ -50,11 +50,7 @@ class Printer:
 
     def emit(self, event: Event) -> None:
         """Handle an event of the engine."""
-        if isinstance(event, Notice) and event.code == "owed":
-            self._owe(event)
-        elif isinstance(event, Notice):
-            self._warn(event)
-        elif isinstance(event, Started):
+        if isinstance(event, Started):
             self._running[event.identity] = time.monotonic()
             if self._progress:
                 self._progress.started(event.identity)
@@ -64,6 +60,10 @@ class Printer:
                 self._progress.ended(event.outcome.identity)
             self.outcomes.append(event.outcome)
             self._print(event)
+        elif isinstance(event, Notice) and event.code == "owed":
+            self._owe(event)
+        elif isinstance(event, Notice):
+            self._warn(event)
 
     def broken_off(self) -> list[Outcome]:
         """Return an outcome for each run that was ended early."""

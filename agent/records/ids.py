@@ -12,8 +12,10 @@ DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 LENGTH = 12
 EARLY = "+"
 """What placeholders begin with."""
-_SHIFTS = range(5 * (LENGTH - 1), -1, -5)
-"""Bits to the right of each digit, which stands for five bits."""
+_PAIRS = [first + second for first in DIGITS for second in DIGITS]
+"""Number below 1024 -> its two digits, of which each stands for five bits."""
+_SHIFTS = range(5 * (LENGTH - 2), -1, -10)
+"""Bits to the right of each pair of digits."""
 
 
 class TimeIds:
@@ -68,7 +70,7 @@ def is_id(text: str) -> bool:
 
 
 def _written(number: int) -> str:
-    return "".join([DIGITS[number >> shift & 31] for shift in _SHIFTS])
+    return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
 
 
 def _number(id: str) -> int:

@@ -234,20 +234,25 @@ class Recorder:
         else:
             entry = self._entry(outcome, what, before, by)
             self._change(entry)
-        return entry if rows.size(entry.outcome) < SHORT else entry._replace(outcome=entry.outcome.outline())
+        if entry.size < SHORT:
+            return entry
+        outline, size = rows.shortened(entry.outcome.outline())
+        return entry._replace(outcome=outline, size=size)
 
     def _entry(self, outcome: Outcome, what: str, before: ChangeEntry | None, by: Asker | None) -> ChangeEntry:
         at = time.time()
         origin = "command" if self._operator else rows.origin(outcome.cause, before)
-        return ChangeEntry(self._ids.new(at), rows.shortened(outcome), what, at, at, 1, self._pass, origin, by)
+        outcome, size = rows.shortened(outcome)
+        return ChangeEntry(self._ids.new(at), outcome, what, at, at, 1, self._pass, origin, by, size)
 
     def _change(self, entry: ChangeEntry) -> None:
         self._news = True
         self._write_change(entry)
 
     def _write_change(self, entry: ChangeEntry) -> None:
-        self.recent.add(entry)
-        self.queue.add(("changes", entry.id), lambda: self._change_rows(entry), rows.size(entry.outcome))
+        if self._operator is None:  # a one-shot run has no live view
+            self.recent.add(entry)
+        self.queue.add(("changes", entry.id), lambda: self._change_rows(entry), entry.size)
 
     def _change_rows(self, entry: ChangeEntry) -> list[Put]:
         final = self._ids.final

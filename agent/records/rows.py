@@ -55,6 +55,8 @@ class ChangeEntry(NamedTuple):
     run: str
     origin: str
     by: Mapping[str, Any] | None = None
+    size: int = 0
+    """About the number of bytes that the outcome holds."""
 
 
 def origin(cause: str, before: ChangeEntry | None) -> str:
@@ -172,19 +174,16 @@ class Wrong(NamedTuple):
         return cls(result_of(outcome), cut(outcome.comment, COMMENT), since)
 
 
-def shortened(outcome: Outcome) -> Outcome:
-    """Return the outcome as it waits to be written: without what its record would not have."""
+def shortened(outcome: Outcome) -> tuple[Outcome, int]:
+    """Return the outcome as it waits to be written: without what its record would not have; and its size in bytes."""
     if len(outcome.diff) > DIFF or len(outcome.comment) > COMMENT:
         outcome = outcome._replace(diff=cut(outcome.diff, DIFF), comment=cut(outcome.comment, COMMENT))
-    if _weight(outcome.changes) > MUCH or _weight(outcome.before) > MUCH:
+    changes, before = _weight(outcome.changes), _weight(outcome.before)
+    if changes > MUCH or before > MUCH:
         outcome = outcome._replace(changes=_values(outcome.changes), before=_values(outcome.before))
-    return outcome
-
-
-def size(outcome: Outcome) -> int:
-    """Return about the number of bytes that an outcome holds."""
+        changes, before = _weight(outcome.changes), _weight(outcome.before)
     texts = len(outcome.diff) + len(outcome.comment) + len(outcome.identity)
-    return texts + _weight(outcome.changes) + _weight(outcome.before) + FILE * len(outcome.replaced)
+    return outcome, texts + changes + before + FILE * len(outcome.replaced)
 
 
 def _weight(values: Mapping[str, Any]) -> int:
@@ -256,9 +255,9 @@ def failure_of(row: TableRow) -> ChangeEntry | None:
             before=values.get("before") or {},
         )
         at, first, times = float(values["at"]), float(values["first"]), int(values["times"])
-        return ChangeEntry(
-            row.id, outcome, values["what"], at, first, times, values["run"] or "", values["origin"], values.get("by")
-        )
+        outcome, size = shortened(outcome)
+        said = values["what"], at, first, times, values["run"] or "", values["origin"], values.get("by")
+        return ChangeEntry(row.id, outcome, *said, size=size)
     except (KeyError, TypeError, ValueError):  # another program has written it
         return None
 

@@ -43,9 +43,9 @@ class Handle:
 
     def write(self, data: bytes) -> None:
         """Write all data. Raises `OSError`."""
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self.fd, view) :]
+        written = os.write(self.fd, data)
+        while written < len(data):
+            written += os.write(self.fd, memoryview(data)[written:])
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         """Close the descriptor.

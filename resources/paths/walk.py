@@ -37,8 +37,8 @@ KNOWN = 4096
 AGE = 60.0
 """Seconds after which a cached directory is resolved again: its inode number may have been reused."""
 
-_known: dict[str, tuple[SafeDirectory, float, int]] = {}
-"""Path of a directory that only trusted users can change -> the directory, the end of its validity, the user."""
+_known: dict[str, tuple[SafeDirectory, tuple[int, ...], float, int]] = {}
+"""Path of a directory that only trusted users can change -> it, its identity, the end of its validity, the user."""
 
 
 def at(path: str, *, follow: bool = False) -> Place:
@@ -173,12 +173,12 @@ def _cached(path: str) -> SafeDirectory | None:
     known = _known.get(path)
     if known is None:
         return None
-    found, until, user = known
+    found, identity, until, user = known
     try:
         now = os.stat(path)  # noqa: PTH116 - Path objects are slow
     except OSError:
         now = None
-    if now is None or _identity(now) != _identity(found.info) or time.monotonic() > until or user != os.geteuid():
+    if now is None or _identity(now) != identity or time.monotonic() > until or user != os.geteuid():
         _known.pop(path, None)
         return None
     return found
@@ -199,7 +199,7 @@ def _cache(path: str, found: SafeDirectory) -> None:
         return
     if len(_known) >= KNOWN:
         _known.clear()
-    _known[path] = found, time.monotonic() + AGE, os.geteuid()
+    _known[path] = found, _identity(found.info), time.monotonic() + AGE, os.geteuid()
 
 
 def _process_files() -> int:

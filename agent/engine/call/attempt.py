@@ -218,28 +218,28 @@ def _outcome(
     refreshed: bool = False,
     failure: Failure | None = None,
 ) -> Outcome:
-    report = _without_secrets(job, result, comment)
+    report, said = job.ctx.report, _without_secrets(job, result, comment)
     return Outcome(
         job.call.identity,
         job.call.position,
         result=result,
-        changes=report.changes or NO_CHANGES,
-        comment=report.comment,
-        diff=report.diff,
-        effect=report.effect,
+        changes=said.changes or NO_CHANGES,
+        comment=said.comment,
+        diff=said.diff,
+        effect=said.effect,
         duration=_since(clock),
         cause=job.cause,
         attempts=clock.attempt,
         refreshed=refreshed,
-        touched=job.ctx.report.touched and result is False,
+        touched=report.touched and result is False,
         started=clock.started,
         public=result is not False and _is_public(job),
         failure=failure,
-        ended=_ended(job, report),
+        ended=_ended(job, said.effect),
         replaced=_replaced(job),
         before=_before(job),
-        deletes_later=job.ctx.report.deletes_later,
-        known=tuple(job.ctx.report.known) if result is None else (),
+        deletes_later=report.deletes_later,
+        known=tuple(report.known) if result is None else (),
     )
 
 
@@ -248,9 +248,9 @@ def _is_public(job: Job) -> bool:
     return not job.call.meta.no_log and (job.ctx.report.public or job.call.resource.public_results)
 
 
-def _ended(job: Job, told: Report) -> str:
+def _ended(job: Job, effect: Effect | None) -> str:
     """Return how the service had ended that the run started again."""
-    started = bool(told.effect and "start" in told.effect.verbs)
+    started = bool(effect and "start" in effect.verbs)
     return str(job.ctx.redacted(job.ctx.report.ended)) if started and not job.call.meta.no_log else ""
 
 
@@ -263,23 +263,34 @@ def _before(job: Job) -> Mapping[str, Any]:
 def _replaced(job: Job) -> tuple[ReplacedFile, ...]:
     """Return the files that the run replaced, with the secrets in their names masked."""
     found = job.ctx.report.replaced
+    if not found:
+        return ()
     if job.call.meta.no_log:
         return tuple([each._replace(path=MASK, link="") for each in found])
     return tuple([ReplacedFile(*job.ctx.redacted(tuple(each))) for each in found])
 
 
-def _without_secrets(job: Job, result: bool | None, comment: str | None) -> Report:
-    """Return what the run says, without secrets; `comment` is the error, if there is one."""
+class _Said(NamedTuple):
+    """What an outcome says of a run, without secrets."""
+
+    changes: Mapping[str, Any]
+    comment: str
+    diff: str = ""
+    effect: Effect | None = None
+
+
+def _without_secrets(job: Job, result: bool | None, comment: str | None) -> _Said:
+    """Return what the run says; `comment` is the error, if there is one."""
     report = job.ctx.report
     changes, text, effect = report.changes, comment or report.comment, report.effect
     if comment and changes and report.comment not in ("", comment):
         text = f"{comment}; {report.comment}"
     if job.call.meta.no_log:
-        return Report(dict.fromkeys(changes, MASK), MASK, effect=effect and Effect(effect.verbs, MASK))
+        return _Said(dict.fromkeys(changes, MASK), MASK, effect=effect and Effect(effect.verbs, MASK))
     if not changes and not report.diff and result is True:
-        return Report(comment=text)  # nothing was done
+        return _Said(NO_CHANGES, text)  # nothing was done
     changes, text, diff, about = job.ctx.redacted((changes, text, report.diff, effect[1:] if effect else ()))
-    return Report(changes, text, diff, effect and Effect(effect.verbs, *about))
+    return _Said(changes, text, diff, effect and Effect(effect.verbs, *about))
 
 
 def _said(call: Call, error: HoldfastError | OSError) -> tuple[str, str]:

@@ -111,7 +111,7 @@ class ManagedArguments(FromSources, WholeFile):
     @property
     def gives_content(self) -> bool:
         """Whether the state gives the content of the file."""
-        return any(getattr(self, name) not in (None, ()) for name in CONTENT[:4])
+        return self.contents is not None or bool(self.source or self.contents_pillar or self.contents_grains)
 
     def used_sources(self) -> list[UsedSource]:
         """Return the sources, their modes for `mode: keep`, and the files of hashes."""

@@ -295,7 +295,8 @@ class WholeFile(Reversible, OwnedResource):
         instead = hidden(self.show_changes, present, comparison.owner.mode)
         ctx.report.public = is_public(comparison.place, present, comparison.owner.mode)
         changes, diff = self._changes(comparison, wrong, instead, apply)
-        changes = {part: change for part, change in changes.items() if part not in left}
+        if left:
+            changes = {part: change for part, change in changes.items() if part not in left}
         ctx.report.diff = "" if instead or "diff" in left else diff
         parts = " and ".join(["content" if part == "diff" else part for part in changes])
         effect = Effect(("change",), comparison.path, parts, self._why_owner(comparison, wrong))
@@ -329,7 +330,11 @@ class WholeFile(Reversible, OwnedResource):
 
     def changes_of_new(self, owner: Ownership) -> dict[str, str]:
         """Return the changes for a new file as Salt does: its differences from an empty file of mode 0600."""
-        told = {} if owner.mode in {None, PRIVATE} else {"mode": f"{owner.mode:04o}"}
-        told |= {"user": owner.user} if owner.user is not None and owner.uid != os.geteuid() else {}
-        told |= {"group": owner.group} if owner.group is not None and owner.gid != os.getegid() else {}
-        return {"diff": "New file", **told}
+        told = {"diff": "New file"}
+        if owner.mode not in {None, PRIVATE}:
+            told["mode"] = f"{owner.mode:04o}"
+        if owner.user is not None and owner.uid != os.geteuid():
+            told["user"] = owner.user
+        if owner.group is not None and owner.gid != os.getegid():
+            told["group"] = owner.group
+        return told
