@@ -94,7 +94,7 @@ def test_who_asked_for_the_stop_of_a_service_is_told_if_sudo_has_recorded_it(hos
 
 
 TERMINAL = """\
-import os, pty, sys
+import os, pty, sys, termios, time
 pid, terminal = pty.fork()
 if pid == 0:
     os.execvp("su", ["su", "-", sys.argv[1]])
@@ -102,6 +102,8 @@ said = b""
 for prompt, words in ((b"$ ", b"systemctl stop toy; exit"), (b"assword: ", b"secret")):
     while not said.endswith(prompt):
         said += os.read(terminal, 4096)
+    while words == b"secret" and termios.tcgetattr(terminal)[3] & termios.ECHO:
+        time.sleep(0.01)  # polkit discards what was typed before it has switched the echo off
     os.write(terminal, words + b"\\n")
 while os.waitpid(pid, os.WNOHANG) == (0, 0):
     try:
