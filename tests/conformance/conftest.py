@@ -37,10 +37,27 @@ def unusable(why: str) -> None:
 @pytest.fixture(params=PACKAGE_MANAGERS, ids=lambda site: site.tool)
 def site(run: lab.Run, request: pytest.FixtureRequest) -> Iterator[PkgSite]:
     """Return a fresh host without services, with one package manager, its repository, and Holdfast."""
-    kind: type[PkgSite] = request.param
+    yield from package_site(run, "host", request.param)
+
+
+@pytest.fixture(scope="module", params=PACKAGE_MANAGERS, ids=lambda site: site.tool)
+def used_site(run: lab.Run, request: pytest.FixtureRequest) -> Iterator[PkgSite]:
+    """Return such a host for all tests of a module that change no more than the packages."""
+    yield from package_site(run, "used", request.param)
+
+
+@pytest.fixture
+def shared(used_site: PkgSite) -> PkgSite:
+    """Return the shared host, without the packages of its repository."""
+    used_site.reset()
+    return used_site
+
+
+def package_site(run: lab.Run, name: str, kind: type[PkgSite]) -> Iterator[PkgSite]:
+    """Yield a host with one package manager."""
     if why := kind.missing():
         unusable(f"{kind.tool} cannot be tested: {why}")
-    host = run.host(layers=[*installed.layers(run), *kind.layers(run)], init=lab.BARE)
+    host = run.host(name, layers=[*installed.layers(run), *kind.layers(run)], init=lab.BARE)
     try:
         with kind(host) as site:
             yield site

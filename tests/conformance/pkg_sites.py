@@ -67,6 +67,13 @@ class PkgSite(ABC):
         """End the driver."""
         self.driver.__exit__(kind, error, trace)
 
+    def reset(self) -> None:
+        """Remove the packages that a test has installed, with their configuration."""
+        for name in ("tiny-needs", "tiny"):
+            if self.version(name):
+                self.drop(name)
+        self.host.sh("rm -f /etc/tiny.conf*")
+
     # -- what a tool's site has to do, all by hand and without Holdfast -------------------------------------------
 
     @abstractmethod
@@ -151,6 +158,10 @@ class AptSite(PkgSite):
     def drop(self, name: str) -> None:
         """Remove by dpkg."""
         self.host.run("dpkg", "--remove", name)
+
+    def reset(self) -> None:
+        """Have dpkg forget the configuration, too."""
+        self.host.run("dpkg", "--purge", "tiny-needs", "tiny")
 
     def file(self, name: str, version: str) -> str:
         """Return the path in the archive."""

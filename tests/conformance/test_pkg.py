@@ -35,28 +35,28 @@ def written(site: PkgSite) -> dict[str, str]:
     return {path: digest for path, digest in site.host.contents().items() if not path.startswith(left_out)}
 
 
-def test_a_package_is_installed_upgraded_and_removed(site: PkgSite):
+def test_a_package_is_installed_upgraded_and_removed(shared: PkgSite):
     """Each change is planned as it is made, and made once; the tool itself shows it."""
-    call, (_, new) = site.driver.call, site.versions
+    call, (_, new) = shared.driver.call, shared.versions
     assert call("pkg.list_installed", ["tiny"]) == {}
 
     planned = call("pkg.install", TINY, test=True)
-    assert (changes(planned), site.version("tiny")) == ({"tiny": ("", new)}, "")
+    assert (changes(planned), shared.version("tiny")) == ({"tiny": ("", new)}, "")
     assert changes(call("pkg.install", TINY)) == {"tiny": ("", new)}
-    assert site.version("tiny") == new
+    assert shared.version("tiny") == new
     assert changes(call("pkg.install", TINY)) == {}
     assert [pkg["version"] for pkg in call("pkg.list_installed", ["tiny", "tiny-needs"])["tiny"]] == [new]
     assert call("pkg.list_installed")["tiny"] == call("pkg.list_installed", ["tiny"])["tiny"]
 
     assert changes(call("pkg.remove", ["tiny"], test=True)) == {"tiny": (new, "")}
     assert changes(call("pkg.remove", ["tiny"])) == {"tiny": (new, "")}
-    assert site.version("tiny") == ""
+    assert shared.version("tiny") == ""
     assert changes(call("pkg.remove", ["tiny", "no-such-package"])) == {}
 
 
-def test_dependencies_are_among_the_changes(site: PkgSite):
+def test_dependencies_are_among_the_changes(shared: PkgSite):
     """Of an installation, and of the removal of what others need."""
-    call, (_, new) = site.driver.call, site.versions
+    call, (_, new) = shared.driver.call, shared.versions
 
     planned = changes(call("pkg.install", [{"name": "tiny-needs"}], test=True))
     assert planned == changes(call("pkg.install", [{"name": "tiny-needs"}]))
@@ -67,15 +67,15 @@ def test_dependencies_are_among_the_changes(site: PkgSite):
     assert changes(call("pkg.remove", ["tiny"])) == planned
 
 
-def test_a_version_can_be_chosen(site: PkgSite):
+def test_a_version_can_be_chosen(shared: PkgSite):
     """The older one is installed, upgraded by name, and installed again, if the repository offers it."""
-    call, (old, new) = site.driver.call, site.versions
+    call, (old, new) = shared.driver.call, shared.versions
     chosen = [{"name": "tiny", "version": old}]
-    if not site.older:
+    if not shared.older:
         assert call("pkg.available", ["tiny"]) == {"tiny": [new]}
         with pytest.raises(Failed, match="tiny"):
             call("pkg.install", chosen)
-        assert site.version("tiny") == ""
+        assert shared.version("tiny") == ""
         return
 
     assert call("pkg.available", ["tiny", "no-such-package"]) == {"tiny": [new, old], "no-such-package": []}
@@ -84,13 +84,13 @@ def test_a_version_can_be_chosen(site: PkgSite):
     assert changes(call("pkg.install", TINY)) == {"tiny": (old, new)}, "without a version, the candidate"
     assert changes(call("pkg.install", chosen, test=True)) == {"tiny": (new, old)}
     assert changes(call("pkg.install", chosen)) == {"tiny": (new, old)}
-    assert site.version("tiny") == old
+    assert shared.version("tiny") == old
 
 
-def test_upgrades_are_listed_and_made(site: PkgSite):
+def test_upgrades_are_listed_and_made(shared: PkgSite):
     """Of one package or of all; a name that is not installed is not installed by an upgrade."""
-    call, (old, new) = site.driver.call, site.versions
-    site.add("tiny", old)
+    call, (old, new) = shared.driver.call, shared.versions
+    shared.add("tiny", old)
 
     assert call("pkg.latest", ["tiny", "no-such-package"]) == {"tiny": new, "no-such-package": None}
     assert call("pkg.upgrades") == {"tiny": {"current": old, "candidate": new}}
@@ -98,17 +98,17 @@ def test_upgrades_are_listed_and_made(site: PkgSite):
     assert changes(call("pkg.upgrade", ["tiny", "tiny-needs"], test=True)) == {"tiny": (old, new)}
     assert changes(call("pkg.upgrade", ["tiny", "tiny-needs"])) == {"tiny": (old, new)}
     assert changes(call("pkg.upgrade", ["tiny"])) == {}
-    site.drop("tiny")
-    site.add("tiny", old)
+    shared.drop("tiny")
+    shared.add("tiny", old)
     assert changes(call("pkg.upgrade", test=True)) == {"tiny": (old, new)}
     assert changes(call("pkg.upgrade")) == {"tiny": (old, new)}
     assert call("pkg.upgrades") == {}
 
 
-def test_a_package_file_is_installed(site: PkgSite):
+def test_a_package_file_is_installed(shared: PkgSite):
     """Also one that is older than the installed version."""
-    call, (old, new) = site.driver.call, site.versions
-    from_file = [{"name": "tiny", "source": site.file("tiny", old)}]
+    call, (old, new) = shared.driver.call, shared.versions
+    from_file = [{"name": "tiny", "source": shared.file("tiny", old)}]
 
     assert changes(call("pkg.install", from_file, test=True)) == {"tiny": ("", old)}
     assert changes(call("pkg.install", from_file)) == {"tiny": ("", old)}
@@ -156,13 +156,13 @@ def test_a_held_package_keeps_its_version(site: PkgSite):
 
 
 @pytest.mark.parametrize("name", ["no-such-package", "tiny-broken"])
-def test_a_package_that_cannot_be_installed_is_a_permanent_error(site: PkgSite, name: str):
+def test_a_package_that_cannot_be_installed_is_a_permanent_error(shared: PkgSite, name: str):
     """It names the package, or the missing dependency; other packages of the transaction are not installed."""
     for test in (True, False):
         with pytest.raises(Failed, match=r"cannot install (tiny, )?.*no-such-package") as caught:
-            site.driver.call("pkg.install", [*TINY, {"name": name}], test=test)
+            shared.driver.call("pkg.install", [*TINY, {"name": name}], test=test)
         assert caught.value.kind == "Permanent"
-    assert site.version("tiny") == ""
+    assert shared.version("tiny") == ""
 
 
 def test_lists_are_fetched_for_a_package_that_is_new_in_a_repository(site: PkgSite):
@@ -194,12 +194,12 @@ def test_one_broken_repository_does_not_prevent_a_refresh(site: PkgSite):
     assert caught.value.kind == "Temporary"
 
 
-def test_owners_of_files(site: PkgSite):
+def test_owners_of_files(shared: PkgSite):
     """Only files of installed packages have one."""
     paths = ["/usr/bin/tiny", "/etc/tiny.conf"]
-    if lacks(site, "owner", paths):
+    if lacks(shared, "owner", paths):
         return
-    call = site.driver.call
+    call = shared.driver.call
     assert call("pkg.owner", paths) == dict.fromkeys(paths)
     call("pkg.install", TINY)
 
@@ -207,11 +207,11 @@ def test_owners_of_files(site: PkgSite):
     assert call("pkg.owner", ["/no/such/file"]) == {"/no/such/file": None}
 
 
-def test_files_of_packages(site: PkgSite):
+def test_files_of_packages(shared: PkgSite):
     """Only installed packages have files."""
-    if lacks(site, "files", ["tiny"]):
+    if lacks(shared, "files", ["tiny"]):
         return
-    call = site.driver.call
+    call = shared.driver.call
     call("pkg.install", TINY)
 
     files = call("pkg.files", ["tiny", "tiny-needs", "no-such-package"])
@@ -220,30 +220,30 @@ def test_files_of_packages(site: PkgSite):
     assert files["tiny"] == sorted(files["tiny"])
 
 
-def test_installed_packages_are_described(site: PkgSite):
+def test_installed_packages_are_described(shared: PkgSite):
     """Some fields are known everywhere; packages that are not installed have no description."""
-    if lacks(site, "info"):
+    if lacks(shared, "info"):
         return
-    call = site.driver.call
+    call = shared.driver.call
     call("pkg.install", TINY)
 
     described = call("pkg.info", ["tiny", "tiny-needs"])
     assert list(described) == ["tiny"]
-    assert (described["tiny"]["name"], described["tiny"]["version"]) == ("tiny", site.versions[1])
+    assert (described["tiny"]["name"], described["tiny"]["version"]) == ("tiny", shared.versions[1])
     assert described["tiny"]["summary"] == "tiny"
     assert described["tiny"]["installed_at"] > 1_600_000_000
     assert call("pkg.info")["tiny"] == described["tiny"]
 
 
-def test_changed_and_missing_files_are_found(site: PkgSite):
+def test_changed_and_missing_files_are_found(shared: PkgSite):
     """With the package that shipped them; a configuration file is marked as one."""
-    if lacks(site, "verify"):
+    if lacks(shared, "verify"):
         return
-    call = site.driver.call
+    call = shared.driver.call
     call("pkg.install", TINY)
     assert call("pkg.verify", ["tiny"]) == {}
 
-    site.host.sh("echo edited >>/etc/tiny.conf; rm /usr/bin/tiny")
+    shared.host.sh("echo edited >>/etc/tiny.conf; rm /usr/bin/tiny")
     found = {deviation["path"]: deviation for deviation in call("pkg.verify", ["tiny", "tiny-needs"])["tiny"]}
     assert found["/usr/bin/tiny"]["what"] == ["missing"]
     assert "digest" in found["/etc/tiny.conf"]["what"]
@@ -334,11 +334,11 @@ def test_a_repository_is_fetched_before_it_is_configured(site: PkgSite):
     assert call("pkg.latest", ["tiny"]) == offered
 
 
-def test_versions_are_compared_by_the_rules_of_the_tool(site: PkgSite):
+def test_versions_are_compared_by_the_rules_of_the_tool(shared: PkgSite):
     """The rules that all of them have."""
-    old, new = site.versions
+    old, new = shared.versions
     for a, b, order in ((old, new, -1), (new, old, 1), (old, old, 0), ("1.9-1", "1.10-1", -1), ("1.0-1", "1.0-2", -1)):
-        assert site.driver.call("pkg.compare", a, b) == order, (a, b)
+        assert shared.driver.call("pkg.compare", a, b) == order, (a, b)
 
 
 def test_a_watch_sees_changes_by_hand(site: PkgSite):
