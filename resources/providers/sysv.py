@@ -32,10 +32,10 @@ class SysV(InitScriptProvider):
             return None
         return self._runlevels.start(name, self._text(name)).enabled
 
-    def _partly(self, name: str) -> bool:
-        return self._runlevels.start(name, self._text(name)).partly
-
     async def _set_enabled(self, name: str, enabled: bool) -> None:
         defaults = (("update-rc.d", name, "defaults"),) if enabled else ()
         switch = ("update-rc.d", name, "enable" if enabled else "disable")
         await self._runlevels.switch(name, self._text(name), enabled, *defaults, switch)
+
+    def _partly(self, name: str) -> bool:
+        return self._runlevels.start(name, self._text(name)).partly
