@@ -13,7 +13,7 @@ from pydantic import ValidationError, field_serializer, field_validator
 
 from engine_bench import Bench, compilation, state
 from fake_machine import Bundled, Machine, Placed, Setting
-from holdfast import Backed, Context
+from holdfast import Backed, Context, Watch
 from holdfast.agent.engine import kinds
 from holdfast.resources.meta import Meta
 from holdfast.resources.traits import Reactive
@@ -202,3 +202,25 @@ async def test_a_context_variable_that_a_run_leaves_behind_is_not_seen_by_the_ne
     """The end of one run starts the next one, which still begins with the variables of the engine."""
     async with bench.running(state("a", "zleaves.present"), state("b", "zleaves.present"), workers=1):
         assert [outcome.comment for outcome in bench.outcomes("a") + bench.outcomes("b")] == ["", ""]
+
+
+class Chatterbox(Setting, kind="zsetting.chatterbox"):
+    """A setting whose watch reports events without ever waiting."""
+
+    async def watch(self, ctx: Context) -> Watch:
+        """Report events for ever."""
+        self.machine.watchers[self.name] = asyncio.Queue()
+        while True:
+            yield None
+
+
+async def test_a_watch_that_never_waits_does_not_stop_the_agent(bench: Bench, machine: Machine) -> None:
+    """Other resources are repaired, its own resource is checked at a bounded rate, and the agent stops."""
+    async with bench.starting(state("loud", "zsetting.chatterbox"), state("b")):
+        await bench.elapse(1)
+        bench.forget()
+        machine.drift("b")
+        await bench.elapse(1)
+
+        assert machine.settings["b"] == "right"
+        assert 0 < machine.log.count("check loud") <= 1100

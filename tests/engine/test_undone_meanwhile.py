@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine_bench import Bench, ended, state
+from engine_bench import Bench, compilation, ended, state
 from fake_machine import Machine, Setting
 from holdfast.agent.engine.inspect.explain import explain
 from holdfast.agent.engine.model.events import Ran
@@ -139,3 +140,49 @@ async def test_rate_and_flapping_limits_hold_for_the_second_repair(bench: Bench,
         assert row["next"][0]["what"] == "retry"
         await bench.elapse(10)
         assert machine.settings["a"] == "right"
+
+
+SLOWED = {"limit": 0.1, "burst": 1}
+"""The second repair waits for some seconds."""
+
+
+@pytest.mark.parametrize("what", ["changed", "removed", "paused", "noop"])
+async def test_before_the_second_repair_the_states_change_or_the_agent_is_paused(
+    bench: Bench, machine: Machine, what: str
+) -> None:
+    """What is declared then holds, and nothing is left over of the first attempt."""
+    async with bench.running(state("a", meta=SLOWED), state("b")) as engine:
+        await damaged_during_its_repair(bench, "a")
+        await bench.elapse(1)
+        assert machine.settings["a"] == "worse"
+        match what:
+            case "changed":
+                await engine.swap(compilation(state("a", value="other"), state("b")), "states changed")
+            case "removed":
+                await engine.swap(compilation(state("b")), "states changed")
+            case "noop":
+                await engine.swap(compilation(state("a", meta={"noop": True}), state("b")), "states changed")
+            case "paused":
+                engine.pause("operator")
+        await bench.elapse(30)
+        assert machine.settings["a"] == ("other" if what == "changed" else "worse")
+        engine.resume("operator")
+        await bench.elapse(30)
+        assert machine.settings["a"] == {"changed": "other", "paused": "right"}.get(what, "worse")
+        assert engine.converged == (what != "noop")
+
+
+async def test_the_refresh_for_a_repair_that_was_undone_survives_a_crash(
+    bench: Bench, machine: Machine, tmp_path: Path
+) -> None:
+    """Also if the next agent finds the resource as declared."""
+    bench.journal_path = tmp_path / "journal.db"
+    states = state("a", meta=SLOWED), state("bell", watch=["a"])
+    async with bench.running(*states):
+        machine.done.clear()
+        await damaged_during_its_repair(bench, "a")
+        await bench.elapse(1)
+        assert "refresh bell" not in machine.done
+    machine.settings["a"] = "right"
+    async with bench.running(*states):
+        assert machine.done.count("refresh bell") == 1

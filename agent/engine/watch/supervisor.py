@@ -26,6 +26,8 @@ ARMING = 60.0
 """Seconds within which a watch must be armed: until then, definition order keeps later vertices from starting."""
 STEADY = 60.0
 """Seconds after which the next failure of a watch counts as its first, and the delays start again."""
+MANY, REST = 100, 0.1
+"""Events of one watch that may follow each other at once, and the seconds that the watch rests then."""
 
 
 def needs_watch(vertex: Vertex) -> bool:
@@ -102,11 +104,31 @@ async def _failure(vertex: Vertex, watched: Watched) -> BaseException | None:
         except TimeoutError:
             raise Permanent(f"it was not armed within {ARMING:g} s") from None
         await _tell(vertex, watched, first)
+        pace = Pace()
         async for item in watch:
             await _tell(vertex, watched, item)
+            await pace.keep()
         return Permanent("the watch ended by itself")
     except RAISED as error:  # the code of a kind may raise anything; its watch is restarted
         return error
+
+
+class Pace:
+    """Slows down a watch that reports very many events, or reports them without ever waiting.
+
+    No event is lost: the watch continues after the pause.
+    """
+
+    def __init__(self) -> None:
+        self._events, self._since = 0, -REST
+
+    async def keep(self) -> None:
+        """Let other tasks run; after `MANY` events within `REST` seconds, pause."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._since + REST:
+            self._events, self._since = 0, now
+        self._events += 1
+        await asyncio.sleep(0 if self._events < MANY else REST)
 
 
 async def _tell(vertex: Vertex, watched: Watched, item: WatchItem) -> None:
