@@ -178,8 +178,7 @@ class Narrator:
         text = f"{_done(what, outcome)}{f' in {duration(outcome.duration)}' if outcome.ran else ''}{why}"
         told = outcome.changes and outcome.result is not False
         text = text if told or not outcome.comment else f"{text}: {outcome.comment}"
-        at = outcome.failure.at if outcome.result is False and outcome.failure else ""
-        return f"{text} ({at})" if at else text
+        return text + _at(outcome)
 
 
 def _interrupted(outcome: Outcome) -> LogLine:
@@ -246,10 +245,15 @@ def _noop(outcome: Outcome) -> str:
     return text if outcome.comment in ("", effect.sentence(applied=False)) else f"{text}: {outcome.comment}"
 
 
+def _at(outcome: Outcome) -> str:
+    """Return the file and the line of the state of a failure."""
+    return f" ({outcome.at})" if outcome.result is False and outcome.at else ""
+
+
 def skipped(outcome: Outcome) -> str:
     """Return why a resource did not run. A failure that caused it has its own line."""
     if outcome.because and outcome.blocked:
-        return f"skipped {outcome.identity} because of {', '.join(outcome.because)}"
+        return f"skipped {outcome.identity} because of {', '.join(outcome.because)}{_at(outcome)}"
     return f"skipped {outcome.identity}: {outcome.comment or outcome.reason}"
 
 

@@ -213,13 +213,16 @@ def results(compiled: Compiled, outcomes: Sequence[Outcome]) -> Iterator[dict[st
     """
     calls = {call.identity: call for call in compiled.compilation.calls}
     for run, outcome in enumerate(outcomes):
-        low = calls[outcome.identity].low
+        call = calls[outcome.identity]
+        low, location = call.low, call.location
         yield {
             "id": f"listener_{low['__id__']}" if outcome.listener else low["__id__"],
             "state": low["state"],
             "fun": "mod_watch" if outcome.listener else low["fun"],
             "name": low["name"],
             "sls": low["__sls__"],
+            "file": location.file,
+            "line": location.line,
             "run": run,
             "result": outcome.result,
             "changes": outcome.changes,

@@ -28,7 +28,7 @@ os.setgroups([]); os.setgid(12345); os.setuid(12345)
 main(sys.argv[2:])
 """.replace("12345", str(UID))
 """Runs Holdfast as an ordinary user, in a process that starts as root."""
-CALL = {"id", "state", "fun", "name", "sls", "run", "result", "changes", "comment", "duration", "ran"}
+CALL = {"id", "state", "fun", "name", "sls", "file", "line", "run", "result", "changes", "comment", "duration", "ran"}
 
 
 @pytest.fixture
@@ -189,8 +189,19 @@ def test_failure_is_1(tree):
     done = tree("apply", check=1)
 
     assert "failed test.fail_without_changes[bad]" in done.stdout
-    assert "skipped test.nop[child] because of test.fail_without_changes[bad]" in done.stdout
+    blocked = r"skipped test\.nop\[child\] because of test\.fail_without_changes\[bad\] \(.*/bad\.sls:5\)"
+    assert re.search(blocked, done.stdout)
     assert "not converged" in done.stdout
+    rows = tree.json("apply", check=1)["results"]
+    assert [(row["file"].rpartition("/")[2], row["line"]) for row in rows] == [("bad.sls", 2), ("bad.sls", 5)]
+
+
+@pytest.mark.usefixtures("own_processes")
+def test_a_requisite_that_matches_nothing_is_told_with_its_line(tree):
+    """In states of others, only the state with it fails."""
+    tree.sls("bad", "child:\n  test.nop:\n    - require:\n      - test: none\n")
+    told = tree("apply", "--lenient", "bad", check=1).stdout
+    assert re.search(r"failed test.nop\[child\].*\(.*/bad.sls:2\)", told)
 
 
 def test_json_has_one_object_for_each_call_in_order(tree):

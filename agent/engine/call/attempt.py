@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from holdfast.agent.engine import kinds
 from holdfast.agent.engine.call import guards
 from holdfast.agent.engine.model.batch import Batch
-from holdfast.agent.engine.model.events import NO_CHANGES, Cause, Notice, Outcome, Reason, Rest
+from holdfast.agent.engine.model.events import NO_CHANGES, Cause, Notice, Outcome, Reason, Rest, line_of
 from holdfast.agent.engine.model.failure import Failure, describe_os_error
 from holdfast.resources.context import Assignment, Context, Received, Report, Users, announces, no_users
 from holdfast.resources.effects import Effect
@@ -130,7 +130,7 @@ async def run(job: Job, emit: Callable[[Notice], None]) -> Outcome:
         if not meta.no_log:
             emit(Notice("debug", "traceback", job.call.identity, f"{job.call.kind} raised", error))
         text = f"internal error in {job.call.kind}: {type(error).__name__}: {error}"
-        return _outcome(job, clock, result=False, comment=text, failure=Failure(temporary=False, at=_line(job.call)))
+        return _outcome(job, clock, result=False, comment=text, failure=Failure(temporary=False), at=line_of(job.call))
     result = True if right or job.apply else None
     return _outcome(job, clock, result=result, refreshed=refreshed, failure=failure)
 
@@ -217,6 +217,7 @@ def _outcome(
     comment: str | None = None,
     refreshed: bool = False,
     failure: Failure | None = None,
+    at: str = "",
 ) -> Outcome:
     report, said = job.ctx.report, _without_secrets(job, result, comment)
     return Outcome(
@@ -235,6 +236,7 @@ def _outcome(
         started=clock.started,
         public=result is not False and _is_public(job),
         failure=failure,
+        at=at,
         ended=_ended(job, said.effect),
         replaced=_replaced(job),
         before=_before(job),
@@ -299,13 +301,7 @@ def _said(call: Call, error: HoldfastError | OSError) -> tuple[str, str]:
     if find is not None and isinstance(error, WrongArguments):
         return error.told(lambda path: f" ({find(path).location})"), ""
     why = describe_os_error(error) if isinstance(error, OSError) else str(error)
-    return why, _line(call)
-
-
-def _line(call: Call) -> str:
-    """Return the file and the line of a state."""
-    file, line, _ = call.location
-    return f"{file}:{line}" if line else file
+    return why, line_of(call)
 
 
 def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> Outcome:
@@ -317,16 +313,11 @@ def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> Outcome:
     if isinstance(error, Temporary):
         # A command that timed out is run again only by `retry`.
         command = isinstance(error, Overdue) and kinds.action(job.call.resource)
-        return _outcome(job, clock, result=False, comment=why, failure=Failure(not command, error.delay, at))
+        return _outcome(job, clock, result=False, comment=why, failure=Failure(not command, error.delay), at=at)
     if job.unsure and not isinstance(error, Final):
         job.ctx.report = Report()
         comment = f"unknown until {', '.join(job.unsure)} has run ({why})"
         return _outcome(job, clock, result=None, comment=comment)._replace(undecided=True)
     transient = isinstance(error, OSError) and error.errno in TRANSIENT
-    return _outcome(
-        job,
-        clock,
-        result=False,
-        comment=why,
-        failure=Failure(transient, at=at, differs=isinstance(error, StillDiffers)),
-    )
+    failure = Failure(transient, differs=isinstance(error, StillDiffers))
+    return _outcome(job, clock, result=False, comment=why, failure=failure, at=at)

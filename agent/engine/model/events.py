@@ -22,6 +22,8 @@ from holdfast.resources.replaced import ReplacedFile
 if TYPE_CHECKING:
     import asyncio
 
+    from holdfast.states.errors import Location
+
 Cause = Literal[
     "start", "states changed", "grains changed", "drift", "poll", "retry", "refresh", "recheck", "command", "recovery"
 ]
@@ -66,6 +68,16 @@ class Ordered(Protocol):
     def position(self) -> int:
         """Place in the order of execution."""
 
+    @property
+    def location(self) -> Location:
+        """The location of the state in its file."""
+
+
+def line_of(state: Ordered) -> str:
+    """Return the file and the line of a state."""
+    file, line, _ = state.location
+    return f"{file}:{line}" if line else file
+
 
 class Outcome(NamedTuple):
     """How one run of one resource ended, or why the resource did not run."""
@@ -108,6 +120,8 @@ class Outcome(NamedTuple):
     """Every user of this host could read the changes, the diff and the comment, so viewers may see them."""
     failure: Failure | None = None
     """Set if the attempt failed: whether and when another one may succeed."""
+    at: str = ""
+    """Of a failure: file and line of the state, `/etc/holdfast/states/web.sls:12`; empty if the comment names them."""
     replaced: tuple[ReplacedFile, ...] = ()
     """Files that were replaced, removed or changed in place."""
     before: Mapping[str, Any] = NO_CHANGES
@@ -125,10 +139,12 @@ class Outcome(NamedTuple):
         cls, of: Ordered, reason: Reason, comment: str, cause: Cause, *, because: tuple[str, ...] = ()
     ) -> Outcome:
         """Return the outcome of a resource that does not run. It fails if a required resource has failed."""
+        blocked = reason == "requisite_failed"
         return cls(
             of.identity,
             of.position,
-            result=reason != "requisite_failed",
+            result=not blocked,
+            at=line_of(of) if blocked else "",
             comment=comment,
             ran=False,
             reason=reason,
@@ -151,6 +167,7 @@ class Outcome(NamedTuple):
             cause=cause,
             started=time.time(),
             failure=failure,
+            at=line_of(of),
         )
 
     @classmethod

@@ -22,8 +22,6 @@ class Failure(NamedTuple):
     """The next attempt may succeed without a change of the states."""
     delay: float | None = None
     """Seconds until the next attempt, if the error sets them."""
-    at: str = ""
-    """File and line of the state, `/etc/holdfast/states/web.sls:12`; empty if the message names them."""
     differs: bool = False
     """The repair has raised no error, but the resource differed at its end."""
 

@@ -23,6 +23,7 @@ from holdfast.resources.contract import Resource
 from holdfast.resources.traits import Refreshable
 from holdfast.resources.watches import Listening
 from holdfast.states.data import Call
+from holdfast.states.errors import Location
 from holdfast.states.requisite_kinds import ON_FAILURE
 
 Requisites: TypeAlias = "Mapping[str, tuple[Vertex, ...]]"
@@ -220,6 +221,11 @@ class Vertex:
     def position(self) -> int:
         """Place in the order of execution."""
         return self.call.position
+
+    @property
+    def location(self) -> Location:
+        """The location of the state in its file."""
+        return self.call.location
 
     @property
     def resource(self) -> Resource:
