@@ -37,6 +37,9 @@ CONCERNS: tuple[Concern, ...] = get_args(Concern)
 Uid = tuple[str, str]
 """Type and value that identify what a resource manages: `("path", "/etc/motd")`, `("unit", "nginx.service")`."""
 
+SHORT = 80
+"""Number of characters up to which a message has the values of a property."""
+
 
 class Resource(BaseModel):
     """One typed, validated, immutable declaration of one thing on the machine.
@@ -172,6 +175,14 @@ class Resource(BaseModel):
         changes, hidden = delta.changes(), set(secret_fields(type(self)))
         return {name: {"old": MASK, "new": MASK} if name in hidden else change for name, change in changes.items()}
 
+    def _left(self, left: Delta) -> str:
+        """Return what differs after a repair, and why that may be; values only where `changes` tells them."""
+        if left.create or left.remove:
+            return f"{self.name} {'does not exist' if left.create else 'is still there'}"
+        changes = self.changes(left)
+        said = [_differs(name, {} if NAME.search(name) else changes.get(name)) for name in left.fields] or [self.name]
+        return f"{', '.join(said)}; perhaps another program sets it, or the system accepts only another value"
+
     # -- what the engine calls ---------------------------------------------------------------------------------
 
     def _before(self, delta: Delta) -> dict[str, Any]:
@@ -199,7 +210,7 @@ class Resource(BaseModel):
             await together(self, ctx, delta, lambda: self.apply(ctx, delta))
             left = await self._difference(ctx)
             if left is not None:
-                raise StillDiffers(f"still differs after the repair: {', '.join(left.fields) or self.name}")
+                raise StillDiffers(f"still differs after the repair: {self._left(left)}")
         ctx.report.changes = ctx.report.changes or self.changes(delta)
         ctx.report.before = self._before(delta)
         if ctx.report.effect is None:
@@ -326,3 +337,11 @@ def acts(resource: object) -> bool:
         return isinstance(resource, Resource) and resource.action()
     except RAISED:  # the code of a kind may raise anything
         return False
+
+
+def _differs(name: str, change: object) -> str:
+    """Return the name of a property, with both values if they are short."""
+    if isinstance(change, dict) and change.keys() == {"old", "new"} and MASK not in change.values():
+        shown = f"{name} is {change['old']!r}, not {change['new']!r}"
+        return shown if len(shown) <= SHORT else name
+    return name

@@ -123,8 +123,9 @@ class Repository(Edgeable, Resource):
             ctx.assignment.expect_long_call()
             async with file_lock(LOCK):
                 await self.change(ctx, pkg, apply=True, test=False)
-            if await self.change(ctx, pkg, apply=True, test=True):
-                raise StillDiffers("the repository still differs after the repair")
+            if left := await self.change(ctx, pkg, apply=True, test=True):
+                shown = f"the repository {hidden(self.ppa or self.name)} still differs after the repair"
+                raise StillDiffers(f"{shown}: {', '.join(left)}; perhaps another program changes its files, too")
         self._tell(ctx, changes, applied=apply)
         return False
 

@@ -333,7 +333,8 @@ class File(FromSources, InCrontab, kind="cron.file"):
             async with file_lock(f"crontab of {self.user}"):
                 await self.put(ctx, wanted)
             if without_header(await self.present(ctx)) != wanted:
-                raise StillDiffers(f"the crontab of {self.user} still differs after the repair")
+                text = f"the crontab of {self.user} still differs after the repair"
+                raise StillDiffers(f"{text}; perhaps another program changes it, too")
         diff = unified(_bytes(present), _bytes(wanted), f"crontab of {self.user}")
         instead = hidden(self.show_changes or None, 0o600)
         ctx.report.diff = "" if instead else diff

@@ -91,7 +91,8 @@ async def test_only_what_differs_is_set(run, tmp_path):
     ctx = await run(data=answers, apply=True)
     assert ctx.calls == ["debconf-set-selections"]
     assert (tmp_path / "input").read_text() == "mail mail/relay string \nmail mail/tls boolean true\n"
-    assert ctx.report.comment == "still differs after the repair: mail/relay, mail/tls", "the fake has set nothing"
+    told = "still differs after the repair: mail/relay, mail/tls; perhaps another program sets it"
+    assert ctx.report.comment.startswith(told), "the fake has set nothing"
     ctx = await run(name="third", data={"mail/host": {"type": "string", "value": "mail.example.org"}})
     assert ctx.report.changes == {"mail/host": "mail.example.org"}
 

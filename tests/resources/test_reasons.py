@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from holdfast.resources.context import Completed
+from holdfast.resources.contract import Resource
+from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds._commands import reason
+from holdfast.resources.testing import FakeContext
 from holdfast.resources.tool_packages import remedy
+from holdfast.resources.watches import idle
 
 MOUNT = """\
 mount: /mnt: special device /dev/nope does not exist.
@@ -98,3 +102,47 @@ def test_the_remedy_for_a_missing_tool_names_its_packages():
     assert remedy("crontab") == "install it with pkg.installed: cron (Debian) or cronie (RPM)"
     assert remedy("/usr/bin/debconf-set-selections") == "install it with pkg.installed: debconf (Debian)"
     assert remedy("frobnicate") == "is it installed?"
+
+
+class Stubborn(Resource):
+    """A thing that no repair changes."""
+
+    state: dict[str, object] | None
+    wanted: dict[str, object] | None
+
+    def desired(self):
+        """Return what should be."""
+        return self.wanted
+
+    async def probe(self, ctx):
+        """Return what is."""
+        return self.state
+
+    async def apply(self, ctx, delta):
+        """Do nothing."""
+
+    def watch(self, ctx):
+        """Watch nothing."""
+        return idle()
+
+
+@pytest.mark.parametrize(
+    ("state", "wanted", "told"),
+    [
+        (
+            {"mode": "0644", "on": True},
+            {"mode": "0600", "on": True},
+            "mode is '0644', not '0600'; perhaps another program",
+        ),
+        ({"text": "a" * 99, "b": 1}, {"text": "b", "b": 2}, "text, b is 1, not 2; perhaps another program sets it, or"),
+        ({"password": "hunter2"}, {"password": "hunter3"}, "password; perhaps"),
+        (None, {"mode": "0600"}, "x does not exist"),
+        ({"mode": "0600"}, None, "x is still there"),
+    ],
+)
+async def test_what_still_differs_after_a_repair_is_told(tmp_path, state, wanted, told):
+    """With both values, if they are short and no secrets."""
+    with pytest.raises(Permanent) as error:
+        await Stubborn.declare("x", state=state, wanted=wanted).check_apply(FakeContext(tmp_path), True)
+    assert str(error.value).startswith(f"still differs after the repair: {told}")
+    assert "hunter" not in str(error.value)
