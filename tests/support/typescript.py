@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from deadline import DEADLINE
 
 ROOT = Path(__file__).parents[2]
 MODULES = ROOT / ".venv-node/node_modules"
+MONTH = 30 * 86400.0
+"""Seconds."""
 OPTIONS = {
     "strict": True,
     "target": "ES2022",
@@ -68,16 +71,26 @@ def compiled(folder: Path, *, types: tuple[str, ...] = ("node",)) -> Path:
             _compile(found, folder)
             shutil.copytree(folder / "built", kept.with_suffix(".new"), dirs_exist_ok=True)
             kept.with_suffix(".new").rename(kept)
+            _forget_unused(kept.parent)
+        kept.touch()
         shutil.copytree(kept, folder / "built", dirs_exist_ok=True)
     return folder / "built"
 
 
 def _key(folder: Path) -> str:
     """Return the hash of all that determines what tsc makes of a folder."""
-    sources = [each for each in sorted(folder.rglob("src/**/*")) if each.is_file()]
+    sources = [each for each in sorted((folder / "src").rglob("*")) if each.is_file()]
     texts = [(MODULES.parent / "package-lock.json").read_text(), (folder / "tsconfig.json").read_text()]
     texts += [text for each in sources for text in (str(each.relative_to(folder)), each.read_text())]
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+
+
+def _forget_unused(kept: Path) -> None:
+    """Remove what was not used for a month."""
+    for each in kept.iterdir():
+        if each.is_dir() and each.stat().st_mtime < time.time() - MONTH:
+            shutil.rmtree(each)
+            each.with_suffix(".lock").unlink(missing_ok=True)
 
 
 def _compile(found: str, folder: Path) -> None:
