@@ -37,6 +37,10 @@ VARIANT = 30.0
 """Seconds for which iptables is taken for the variant that it was: with iptables-legacy nothing can be kept."""
 
 
+LEGACY = "-legacy tables present"
+"""Part of the warning of iptables-nft that the kernel has rules of iptables-legacy."""
+
+
 class Changed(NamedTuple):
     """One change: the family and the table, and the chain, which is empty for a change of the table itself."""
 
@@ -199,6 +203,8 @@ class Memory:
 
 
 _MEMORIES: WeakKeyDictionary[asyncio.AbstractEventLoop, Memory] = WeakKeyDictionary()
+_WARNED: WeakKeyDictionary[asyncio.AbstractEventLoop, set[str]] = WeakKeyDictionary()
+"""Programs whose hidden rules the log has named."""
 
 
 def memory() -> Memory | None:
@@ -225,10 +231,21 @@ async def kept(ctx: Context, failure: Callable[[Completed], Permanent], program:
             raise Permanent(f"cannot use {program}: it prints more than {LIMIT} MiB")
         if done.retcode != 0:
             raise failure(done)
+        if LEGACY in done.stderr:
+            _warn_of_legacy(ctx, program.removesuffix("-save"))
         return done.stdout
 
     known = await memory_of(ctx, program.removesuffix("-save"))
     return await run() if known is None else await known.output((program, *argv), run)
+
+
+def _warn_of_legacy(ctx: Context, program: str) -> None:
+    """Log once that there are rules that the tool does not show, nor the kinds."""
+    warned = _WARNED.setdefault(asyncio.get_running_loop(), set())
+    if program not in warned:
+        warned.add(program)
+        text = "the states of iptables do not see the rules that this program has, which take effect, too"
+        ctx.log.warning(text, program=f"{program}-legacy", shown_by=f"{program}-legacy-save")
 
 
 async def changes(wanted: Filter) -> AsyncIterator[WatchItem]:

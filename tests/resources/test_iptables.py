@@ -139,6 +139,17 @@ async def test_saved_rules_that_a_user_can_write_are_written_anew(tmp_path, uid,
     assert await entry.check_apply(ctx, True)
 
 
+async def test_rules_of_iptables_legacy_are_told_once(tmp_path):
+    """They take effect, and iptables-nft shows only that they are there."""
+    warning = "# Warning: iptables-legacy tables present, use iptables-legacy to see them\n"
+    ctx = FakeContext(tmp_path, commands={"iptables-save": {"stdout": RULES, "stderr": warning}})
+    entry = declare("iptables.append", j="X", save=True)
+    assert [await entry.dump(ctx) for _ in range(2)] == [RULES, RULES]
+    text = "the states of iptables do not see the rules that this program has, which take effect, too"
+    told = {"program": "iptables-legacy", "shown_by": "iptables-legacy-save"}
+    assert ctx.log.events == [("warning", text, told)]
+
+
 async def test_iptables_is_asked_for_a_rule_only_if_the_lines_of_its_chain_do_not_tell(tmp_path, monkeypatch):
     """A change elsewhere costs one listing for all rules; a rule that the agent has added is known by its line."""
     now, lines = [1], ["-A INPUT -j ACCEPT"]

@@ -134,6 +134,9 @@ class Append(Adding, kind="iptables.append"):
 
     The position of a rule that is there already does not matter. Events of nf_tables report changes; where `iptables`
     is iptables-legacy there are none, and the agent compares the rules every 30 s.
+
+    States see the rules that `iptables` shows. Those of the other variant, `iptables-legacy` or `iptables-nft`, take
+    effect, too, and are left alone; the log warns of those of `iptables-legacy`.
     """
 
     ignored: ClassVar[Mapping[str, str]] = {"position": "a rule is appended at the end; use iptables.insert"}
