@@ -75,7 +75,10 @@ def mounted(tmp_path: Path) -> Iterator[Path]:
 
 
 async def test_a_mount_over_many_watched_files(watcher: PathWatcher, mounted: Path) -> None:
-    """All are checked when it is mounted, and again when it is unmounted, in parts of some milliseconds."""
+    """All are checked when it is mounted, and again when it is unmounted, in parts of some milliseconds.
+
+    Takes a second, because the watcher looks at the mount table again only after a multiple of the time that this took.
+    """
     told = Told(watcher, files(mounted))
 
     assert await told.all_by("mount", "-t", "tmpfs", "tmpfs", mounted) < LONGEST
