@@ -53,7 +53,7 @@ async def test_damage_during_a_repair_is_repaired_at_once_and_nothing_has_failed
         assert outcome.comment == "changed value of a; it had drifted again before the end of its repair"
         assert [each.identity for each in record.outcomes] == ["zsetting.present[a]"]
         (notice,) = bench.notices("undone-meanwhile")
-        assert notice.text.startswith("still differs after the repair: value; ")
+        assert notice.text.startswith(f"still differs after the repair: value is {value!r}, not 'right'; ")
         assert notice.text.endswith("its watch has reported an event meanwhile: repaired again at once")
 
 
@@ -82,7 +82,7 @@ async def test_a_repair_without_effect_fails_after_a_second_one_and_then_after_e
         await bench.until(lambda event: isinstance(event, Ran))
         assert machine.log.count("apply a") == 2
         (failed,) = bench.outcomes("a")
-        assert (failed.result, failed.comment) == (False, "still differs after the repair: value")
+        assert (failed.result, failed.comment) == (False, "still differs after the repair: a does not exist")
         for repairs in (3, 4, 5):
             bench.forget()
             await bench.until(lambda event: isinstance(event, Ran))
@@ -102,7 +102,9 @@ async def test_a_repair_without_effect_and_without_an_event_fails_at_once(bench:
         await bench.until(lambda event: isinstance(event, Ran))
 
         assert asyncio.get_running_loop().time() - began == pytest.approx(0.1)
-        assert bench.outcomes("a")[0].comment == "still differs after the repair: value; changed value of a"
+        (outcome,) = bench.outcomes("a")
+        assert outcome.result is False
+        assert outcome.comment.startswith("still differs after the repair: value is 'worse', not 'right'; ")
 
 
 @pytest.mark.parametrize("pause", [0.1, 0.7, 5.0])
