@@ -26,11 +26,10 @@ PACKAGES = {"Debian": "systemd", "RedHat": "chkconfig"}
 """Family of distributions -> the package with this program."""
 RUNTIME_LINKS = Path("/run/systemd/system")
 """Directory of the links of units that are enabled until the next boot."""
-
-
 GENERATED = "/run/systemd/generator"
 """How the paths of generated units begin."""
 ALSO = re.compile(r"^\s*Also\s*=(.*)$", re.MULTILINE)
+"""A line of the section `[Install]` that names further units."""
 
 
 class AtBoot(NamedTuple):
