@@ -67,7 +67,7 @@ SAMPLED = (
 )
 """Tests that boot hosts or start servers or compilers, which take much time: `--sample` runs one in `ONE_IN`."""
 ONE_IN = 8
-MEASURES = frozenset({"effort", "longest_pause", "callbacks", "within"})
+MEASURES = frozenset({"effort", "longest_pause", "callbacks", "longest_callback", "within"})
 """What measures time: other tests disturb the tests that call it."""
 
 

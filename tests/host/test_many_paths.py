@@ -47,7 +47,7 @@ class Told:
         if not self._waiting:
             self._all.set()
 
-    async def all_by(self, *command: str | Path) -> float:
+    async def longest_callback(self, *command: str | Path) -> float:
         """Run a command; return the processor time of the longest callback until all paths were told of an event."""
         self._waiting = set(self._paths)
         self._all.clear()
@@ -81,8 +81,8 @@ async def test_a_mount_over_many_watched_files(watcher: PathWatcher, mounted: Pa
     """
     told = Told(watcher, files(mounted))
 
-    assert await told.all_by("mount", "-t", "tmpfs", "tmpfs", mounted) < LONGEST
-    assert await told.all_by("umount", mounted) < LONGEST
+    assert await told.longest_callback("mount", "-t", "tmpfs", "tmpfs", mounted) < LONGEST
+    assert await told.longest_callback("umount", mounted) < LONGEST
 
 
 async def test_a_link_above_many_watched_files_is_switched(watcher: PathWatcher, tmp_path: Path) -> None:
@@ -93,11 +93,11 @@ async def test_a_link_above_many_watched_files_is_switched(watcher: PathWatcher,
     told = Told(watcher, [current / file.name for file in old])
     next_one = tmp_path / "next"
     next_one.symlink_to("new")
-    assert await told.all_by("mv", "-T", next_one, current) < LONGEST
+    assert await told.longest_callback("mv", "-T", next_one, current) < LONGEST
     await asyncio.sleep(0)
 
     last = Told(watcher, [current / new[-1].name])
-    await last.all_by("touch", new[-1])
+    await last.longest_callback("touch", new[-1])
 
 
 async def test_a_directory_with_many_watched_files_is_renamed(watcher: PathWatcher, tmp_path: Path) -> None:
@@ -105,9 +105,9 @@ async def test_a_directory_with_many_watched_files_is_renamed(watcher: PathWatch
     watched = files(tmp_path / "here")
     told = Told(watcher, watched)
 
-    assert await told.all_by("mv", tmp_path / "here", tmp_path / "there") < LONGEST
-    assert await told.all_by("mv", tmp_path / "there", tmp_path / "here") < LONGEST
-    await told.all_by("touch", *watched)
+    assert await told.longest_callback("mv", tmp_path / "here", tmp_path / "there") < LONGEST
+    assert await told.longest_callback("mv", tmp_path / "there", tmp_path / "here") < LONGEST
+    await told.longest_callback("touch", *watched)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ async def test_lost_events_of_many_files(
     told = Told(watcher, [path for part in "abc" for path in files(tmp_path / part, COUNT // 3)])
     overflows.log.debug("loads the library of the log")
 
-    assert await told.all_by("chgrp", "-R", "1", tmp_path) < LONGEST
+    assert await told.longest_callback("chgrp", "-R", "1", tmp_path) < LONGEST
     assert watcher.overflows.number >= 1
     assert f"\nholdfast_watch_overflows_total {watcher.overflows.number}\n" in watch_metrics(watcher.overflows)
     assert capsys.readouterr().out.count("events of paths were lost") == 1

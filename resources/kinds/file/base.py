@@ -256,8 +256,10 @@ async def demand_reached(path: str, place: Place | None, owner: Callable[[], Awa
         )
     link = found(path)[0] if place is None else None
     if link is not None and link.look() is not None:
+        with os_errors("read link", path):  # meanwhile, something else may be there
+            target = link.readlink()
         raise Permanent(
-            f"cannot make {path}: it is a dangling link to {link.readlink()}, whose directory does not exist; create "
+            f"cannot make {path}: it is a dangling link to {target}, whose directory does not exist; create "
             "this directory, or remove the link"
         )
 
