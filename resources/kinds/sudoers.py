@@ -40,9 +40,9 @@ TIMEOUT = 30.0
 class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
     """A file of rules that sudo includes. The name is that of the file in /etc/sudoers.d.
 
-    The file belongs to root with mode 0440. `visudo -c` checks it before it is put in place, alone and in a copy of the
-    whole configuration. If the configuration has an error afterwards, because another program has changed it meanwhile,
-    the former file is put back. The watch is inotify.
+    The file belongs to root with mode 0440. `visudo -c` checks it before it is put in place, in a copy of the whole
+    configuration. If the configuration has an error afterwards, because another program has changed it meanwhile, the
+    former file is put back. The watch is inotify.
 
     operators:
       sudoers.include:
@@ -120,12 +120,12 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
         return {**(state or {}), "mode": f"{stat.S_IMODE(seen.st_mode):04o}", "owner": owner}
 
     async def verify(self, ctx: Context, path: str) -> None:
-        """Check the new file alone and, if the configuration has no error so far, in a copy of that."""
-        await self._demand_sound(ctx, path, {path: self.file()})
-        if self._main is None:
-            return
-        copies = await ctx.blocking(Copies, self._main, self.file(), path, str(ctx.var_dir))
-        if copies.main is None:
+        """Check the new file in a copy of the configuration; alone if that has an error, or does not include it."""
+        new, copies = self.file(), None
+        if self._main is not None:
+            copies = await ctx.blocking(Copies, self._main, new, path, str(ctx.var_dir))
+        if copies is None or copies.main is None:
+            await self._demand_sound(ctx, path, {path: new})
             return
         try:
             for copy, text in copies.texts.items():

@@ -57,11 +57,11 @@ def test_a_kill_during_the_check_leaves_no_wrong_rules(host: Host):
     """The new file contradicts another one: the agent is killed in its last check, before anything is in place."""
     host.write("/etc/holdfast/states/site.sls", "second:\n  sudoers.include:\n    - contents: User_Alias A = bob\n")
     host.sh("mv /usr/sbin/visudo /root/visudo")
-    killer = 'test $(wc -l </root/calls) = 3 && pkill -KILL -f "holdfast apply"'
+    killer = 'test $(wc -l </root/calls) = 2 && pkill -KILL -f "holdfast apply"'
     host.write("/usr/sbin/visudo", f'#!/bin/sh\necho "$@" >>/root/calls\n{killer}\nexec /root/visudo "$@"\n', 0o755)
     assert host.run("holdfast", "apply", check=False).returncode not in {0, 1, 2}
     host.sh("mv /root/visudo /usr/sbin/visudo")
-    assert [line.split()[:2] for line in host.read("/root/calls").splitlines()] == [["-c"], ["-c", "-f"], ["-c", "-f"]]
+    assert [line.split()[:2] for line in host.read("/root/calls").splitlines()] == [["-c"], ["-c", "-f"]]
     assert host.sh("ls /etc/sudoers.d").split() == ["README", "operators"]
     assert host.run("visudo", "-c").returncode == 0
 
