@@ -130,7 +130,7 @@ async def test_lost_events_of_many_files(
 ) -> None:
     """More files change at once than the queue of the kernel takes.
 
-    Each of them is told of it, the overflow is counted, and the log says it once.
+    Each subscription is notified, the overflow is counted, and the log reports it once.
     """
     told = Told(watcher, [path for part in "abc" for path in files(tmp_path / part, COUNT // 3)])
     overflows.log.debug("loads the library of the log")

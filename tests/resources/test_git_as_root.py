@@ -104,23 +104,23 @@ async def test_root_does_not_work_where_a_file_of_git_is_another_user_s(remote, 
 async def test_root_does_not_work_with_objects_or_hooks_of_another_user_elsewhere(remote, here, target):
     """Alternate objects, a link to hooks, a common directory: they may name each other, too."""
     await here.settle(**latest(remote, target))
-    shared = target.parent / "shared"
-    (shared / "info").mkdir(parents=True)
-    (shared / "info/alternates").write_text("../shared\n")
-    (target / ".git/objects/info/alternates").write_text(f"# ours\n{shared}\n")
+    common = target.parent / "common"
+    (common / "info").mkdir(parents=True)
+    (common / "info/alternates").write_text("../common\n")
+    (target / ".git/objects/info/alternates").write_text(f"# ours\n{common}\n")
     assert await here.check(**latest(remote, target), apply=True)
-    os.chown(shared / "info", OTHER, OTHER)
-    told = f"{shared}/info: it belongs to uid {OTHER}"
+    os.chown(common / "info", OTHER, OTHER)
+    told = f"{common}/info: it belongs to uid {OTHER}"
     with pytest.raises(Permanent, match=told):
         await here.check(**latest(remote, target), apply=True)
     (target / ".git/objects/info/alternates").unlink()
     (target / ".git/hooks").mkdir(exist_ok=True)
-    (target / ".git/hooks/more").symlink_to(shared)
+    (target / ".git/hooks/more").symlink_to(common)
     with pytest.raises(Permanent, match=told):
         await here.check(**latest(remote, target), apply=True)
     (target / ".git/hooks/more").unlink()
     assert await here.check(**latest(remote, target), apply=True)
-    (target / ".git/commondir").write_text(f"{shared}\n")
+    (target / ".git/commondir").write_text(f"{common}\n")
     with pytest.raises(Permanent, match=told):
         await here.check(**latest(remote, target), apply=True)
 

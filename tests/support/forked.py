@@ -98,7 +98,7 @@ def _server(path: str) -> socket.socket:
 
 def serve(asked: socket.socket) -> None:
     """Fork an agent for each request, and write how it has ended, until the other end is closed."""
-    running: dict[int, tuple[int, int]] = {}  # descriptor of the process -> its number, and where its end is told
+    running: dict[int, tuple[int, int]] = {}  # descriptor of a process -> its PID, and the pipe for its exit status
     while True:
         ready, _, _ = select.select([asked.fileno(), *running], [], [])
         for descriptor in running.keys() & ready:

@@ -1,8 +1,8 @@
 """Processes that record repairs until they are killed; each prints the number of each repair that is durable.
 
 `python recording.py DIRECTORY`: for each line of standard input, a process with an agent's recorder over the database
-in this directory. It prints its PID. It is told of a repair every millisecond, and prints the number of a repair once
-it is written. After its death, its parent prints `killed`.
+in this directory. It prints its PID. It receives a repair every millisecond, and prints its number once
+the repair is written. After its death, its parent prints `killed`.
 """
 
 from __future__ import annotations
