@@ -24,11 +24,16 @@ class Useless(Setting, kind="zsetting.useless"):
         await asyncio.sleep(0.5)
 
 
-async def damaged_during_its_repair(bench: Bench, name: str, value: str = "worse") -> float:
-    """Let a setting drift, and again in the middle of its repair; return the loop time of the second drift."""
+async def in_its_repair(bench: Bench, name: str) -> None:
+    """Let a setting drift, and return in the middle of its repair, which `machine.free` lets go on."""
     bench.machine.hold(f"apply {name}")
     bench.machine.drift(name)
     await bench.elapse(3)
+
+
+async def damaged_during_its_repair(bench: Bench, name: str, value: str = "worse") -> float:
+    """Let a setting drift, and again in the middle of its repair; return the loop time of the end of that repair."""
+    await in_its_repair(bench, name)
     bench.machine.drift(name, value)
     await bench.elapse(3)
     bench.machine.free(f"apply {name}")
@@ -61,9 +66,7 @@ async def test_an_event_that_comes_a_moment_after_the_check_counts(bench: Bench,
     """The watch collects events for some milliseconds before it reports them."""
     async with bench.running(state("a")):
         bench.forget()
-        machine.hold("apply a")
-        machine.drift("a")
-        await bench.elapse(3)
+        await in_its_repair(bench, "a")
         machine.settings["a"] = "worse"
         machine.free()
         await bench.elapse(0.05)
@@ -93,9 +96,7 @@ async def test_a_repair_without_effect_and_without_an_event_fails_at_once(bench:
     """After the moment that its watch has to report an event."""
     async with bench.running(state("a")):
         bench.forget()
-        machine.hold("apply a")
-        machine.drift("a")
-        await bench.elapse(3)
+        await in_its_repair(bench, "a")
         machine.settings["a"] = "worse"
         machine.free()
         began = asyncio.get_running_loop().time()

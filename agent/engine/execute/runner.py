@@ -245,7 +245,9 @@ class Runs:
                 raise asyncio.CancelledError
             self._deliveries.interrupted(vertex, begun=outcome.touched or outcome.changed)
             return True
-        rest = await self._rest(vertex, outcome) if vertex.run.applying else None
+        if not vertex.run.applying or (vertex.call.meta.retry is None and not outcome.differs):
+            return False
+        rest = await self._rest(vertex, outcome)
         if rest is None or vertex.queue.removed:
             return False
         if self._policy.daemon or outcome.changed:

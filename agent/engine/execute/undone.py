@@ -20,7 +20,7 @@ Only a run that is about to fail waits for it."""
 async def perhaps_undone(vertex: Vertex, outcome: Outcome) -> bool:
     """Return whether something else may have undone what the attempt has repaired."""
     before = vertex.run.before
-    if outcome.failure is None or not outcome.failure.differs or vertex.last.failures or (before and before.undone):
+    if not outcome.differs or vertex.last.failures or (before and before.undone):
         return False
     if vertex.queue.pending_cause is None:
         await asyncio.sleep(MOMENT)

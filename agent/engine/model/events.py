@@ -191,6 +191,11 @@ class Outcome(NamedTuple):
         return self.result is True and bool(self.changes)
 
     @property
+    def differs(self) -> bool:
+        """Whether the repair has raised no error, but the resource differed at its end."""
+        return self.failure is not None and self.failure.differs
+
+    @property
     def news(self) -> bool:
         """Whether the run has found or done anything: otherwise the resource was as declared."""
         return self.result is not True or bool(self.changes) or self.refreshed

@@ -119,6 +119,8 @@ class Pace:
     No event is lost: the watch continues after the pause.
     """
 
+    __slots__ = ("_events", "_since")  # each armed watch has one
+
     def __init__(self) -> None:
         self._events, self._since = 0, -REST
 
