@@ -13,15 +13,14 @@ from holdfast.agent.engine.model.events import (
     Event,
     Interrupted,
     Notice,
-    Outcome,
     PassEnded,
     PassRecord,
     PassStarted,
     Ran,
     Started,
-    Tally,
-    result_of,
 )
+from holdfast.agent.engine.model.outcome import Outcome, result_of
+from holdfast.agent.engine.model.tally import Tally
 from holdfast.agent.phrases import as_declared
 from holdfast.resources.context import CUT
 from holdfast.resources.effects import EffectVerb, phrase

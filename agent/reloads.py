@@ -18,7 +18,7 @@ from holdfast.agent.config_watch import ConfigWatch
 from holdfast.agent.configuration import Compiled, ConfigurationCompiler
 from holdfast.agent.configuration_files import ConfigurationFiles, made_from
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.model.events import Cause
+from holdfast.agent.engine.model.outcome import Cause
 from holdfast.agent.grain_watch import GrainWatch
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking

@@ -13,7 +13,8 @@ from typing import Any
 
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.model.events import Event, Notice, Outcome, Ran, Started
+from holdfast.agent.engine.model.events import Event, Notice, Ran, Started
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.insight.search import find
 from holdfast.agent.narrate import Narrator
 

@@ -9,7 +9,7 @@ from typing import get_args
 import click
 
 from holdfast.agent.cli.options import MOMENT, Function, output, reports_problems, source
-from holdfast.agent.engine.model.events import Cause
+from holdfast.agent.engine.model.outcome import Cause
 
 Completer = Callable[[click.Context, str], list[str]]
 """Called with click's context and the incomplete word."""

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from holdfast.agent.cli.page import Row, page
 from holdfast.agent.configuration import Compiled
-from holdfast.agent.engine.model.events import Notice, Outcome, result_of
+from holdfast.agent.engine.model.events import Notice
+from holdfast.agent.engine.model.outcome import Outcome, result_of
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.files import Replacement, replace
 from holdfast.agent.narrate import is_told, verb

@@ -19,7 +19,8 @@ from holdfast.agent.cli.printer import Printer
 from holdfast.agent.cli.tally import tally
 from holdfast.agent.cli.terminal import drawable, say
 from holdfast.agent.configuration import Compiled, ConfigurationCompiler
-from holdfast.agent.engine.model.events import Outcome, PassRecord
+from holdfast.agent.engine.model.events import PassRecord
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.other_agents import demand_no_other
 from holdfast.agent.phrases import first_of
 from holdfast.agent.settings import Settings

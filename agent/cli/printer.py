@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.console import Console
-from holdfast.agent.engine.model.events import Event, Notice, Outcome, Ran, Started
+from holdfast.agent.engine.model.events import Event, Notice, Ran, Started
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.logs import Logs
 from holdfast.agent.narrate import Narrator
 from holdfast.agent.settings import Settings

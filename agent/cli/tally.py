@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from holdfast.agent.engine.model.events import Outcome, result_of
+from holdfast.agent.engine.model.outcome import Outcome, result_of
 from holdfast.agent.narrate import duration
 from holdfast.resources.effects import Counted
 

@@ -16,9 +16,11 @@ from typing import Any
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.obstacles import Ask, nothing
 from holdfast.agent.engine.inspect.status import View, gone, rows
-from holdfast.agent.engine.model.events import Cause, Event, PassRecord, Pause
+from holdfast.agent.engine.model.events import Event, PassRecord
 from holdfast.agent.engine.model.options import EngineOptions
+from holdfast.agent.engine.model.outcome import Cause
 from holdfast.agent.engine.model.vertex import Vertex
+from holdfast.agent.engine.model.waits import Pause
 from holdfast.agent.engine.parts import EngineHost, Parts
 from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule.loans import concerns

@@ -12,9 +12,10 @@ from holdfast.agent.engine.execute.reversals import ONCE
 from holdfast.agent.engine.model.autoedges import NOTHING
 from holdfast.agent.engine.model.connect import connect, exchange, same_shape, tied_alike
 from holdfast.agent.engine.model.edge_keys import Owed
-from holdfast.agent.engine.model.events import Cause, Notice
+from holdfast.agent.engine.model.events import Notice
 from holdfast.agent.engine.model.graph import Graph, blames_others, edges, others, remembered, same_to_remember
 from holdfast.agent.engine.model.options import EngineOptions
+from holdfast.agent.engine.model.outcome import Cause
 from holdfast.agent.engine.model.vertex import Requisites, Vertex
 from holdfast.agent.engine.parts import Parts
 from holdfast.agent.engine.watch.retirement import Retirement, cancel

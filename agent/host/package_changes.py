@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from holdfast.agent.engine.model.events import Obstacle
+from holdfast.agent.engine.model.waits import Obstacle
 from holdfast.agent.health import Health
 from holdfast.resources import package_locks
 from holdfast.resources.contract import Resource

@@ -10,7 +10,8 @@ from typing import Any
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.inspect.explain import explain, requisites
 from holdfast.agent.engine.inspect.status import View, state_of
-from holdfast.agent.engine.model.events import Event, Notice, Outcome, PassEnded, PassStarted, Ran, Started
+from holdfast.agent.engine.model.events import Event, Notice, PassEnded, PassStarted, Ran, Started
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.insight import process
 from holdfast.agent.insight.frames import frame

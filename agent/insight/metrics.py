@@ -15,7 +15,8 @@ from typing import Any
 
 from holdfast import __version__
 from holdfast.agent.engine.inspect.status import View
-from holdfast.agent.engine.model.events import Outcome, PassRecord
+from holdfast.agent.engine.model.events import PassRecord
+from holdfast.agent.engine.model.outcome import Outcome
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Seconds: upper bounds of the histograms."""

@@ -11,8 +11,9 @@ from heapq import heappop, heappush
 from itertools import chain, count
 from typing import Any, NamedTuple
 
-from holdfast.agent.engine.model.events import Outcome, PassRecord, PassStarted, result_of
+from holdfast.agent.engine.model.events import PassRecord, PassStarted
 from holdfast.agent.engine.model.graph import Graph
+from holdfast.agent.engine.model.outcome import Outcome, result_of
 from holdfast.agent.narrate import summary
 
 PASSES = 16

@@ -13,7 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from holdfast.agent.engine.model.events import Event, Interrupted, Outcome, PassEnded, PassRecord, PassStarted, Ran
+from holdfast.agent.engine.model.events import Event, Interrupted, PassEnded, PassRecord, PassStarted, Ran
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.northbound.drivers.base import Driver, Put, TableRow

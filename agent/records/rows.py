@@ -11,7 +11,8 @@ from itertools import islice
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
-from holdfast.agent.engine.model.events import Outcome, PassRecord, Result, result_of
+from holdfast.agent.engine.model.events import PassRecord
+from holdfast.agent.engine.model.outcome import Outcome, Result, result_of
 from holdfast.agent.narrate import verb
 from holdfast.agent.northbound.drivers.base import Put, TableRow
 from holdfast.agent.records.ids import LENGTH

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import __version__
-from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.health import HealthCondition
 from holdfast.agent.northbound.drivers.base import Delete, Driver, Put
 from holdfast.agent.records import rows

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.agent.console import clock
-from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.narrate import details, duration
 from holdfast.resources.visible import clean
 

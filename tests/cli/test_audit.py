@@ -13,7 +13,7 @@ import pytest
 from holdfast.agent.cli.audit import rows_of
 from holdfast.agent.cli.page import Row, page
 from holdfast.agent.cli.tally import tally
-from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.resources import registry
 from holdfast.resources.contract import CONCERNS
 from holdfast.resources.effects import Effect

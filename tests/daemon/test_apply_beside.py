@@ -25,7 +25,8 @@ from holdfast.agent.control.server import CLIENTS
 from holdfast.agent.engine.deliver import database
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.store import Unwritable
-from holdfast.agent.engine.model.events import Outcome, Ran
+from holdfast.agent.engine.model.events import Ran
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.health import Health
 from holdfast.agent.statedir import Lock, open_journal
 from holdfast_process import COMMAND, Agent, Tree, environment

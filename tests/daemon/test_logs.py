@@ -17,7 +17,8 @@ from deadline import DEADLINE
 from effort import effort
 from holdfast.agent import logs, nonblocking_output
 from holdfast.agent.console import Console, to_json
-from holdfast.agent.engine.model.events import Outcome, Ran
+from holdfast.agent.engine.model.events import Ran
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.loggers import LazyLogger
 from holdfast.agent.logs import Logs, choose, to_journal
 from holdfast.agent.nonblocking_output import JournalOutput, StreamOutput, encode_journal

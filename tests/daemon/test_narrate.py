@@ -4,7 +4,9 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.agent.engine.model.events import Notice, Outcome, PassEnded, PassRecord, Ran, Tally
+from holdfast.agent.engine.model.events import Notice, PassEnded, PassRecord, Ran
+from holdfast.agent.engine.model.outcome import Outcome
+from holdfast.agent.engine.model.tally import Tally
 from holdfast.agent.narrate import DETAIL_LINES, Narrator, details, duration, summary
 from holdfast.resources.author import Author
 from holdfast.resources.context import CUT

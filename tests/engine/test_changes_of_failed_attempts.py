@@ -14,7 +14,7 @@ from fake_machine import Machine, Setting
 from holdfast import Composite, Context, Delta, Part, Permanent, Watch
 from holdfast.agent.engine.call import attempt
 from holdfast.agent.engine.call.attempt import ACCOUNT_LIMIT, Job
-from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import Temporary
 from holdfast.resources.kinds import sysctl

@@ -7,7 +7,7 @@ import pytest
 from engine_bench import Bench, state
 from fake_machine import Machine
 from holdfast import Permanent
-from holdfast.agent.engine.model.events import LastChange, Outcome
+from holdfast.agent.engine.model.outcome import LastChange, Outcome
 from holdfast.agent.engine.schedule.definition_order import Heap
 from holdfast.agent.engine.schedule.passes import KEPT
 

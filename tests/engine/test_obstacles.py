@@ -10,7 +10,7 @@ import pytest
 from engine_bench import Bench, compilation, state
 from fake_machine import Machine
 from holdfast.agent.engine.inspect.explain import explain
-from holdfast.agent.engine.model.events import Obstacle
+from holdfast.agent.engine.model.waits import Obstacle
 from holdfast.resources.contract import Resource
 from power import DurableBench
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.agent.engine.model.events import Outcome, Result, result_of
 from holdfast.agent.engine.model.failure import Failure
+from holdfast.agent.engine.model.outcome import Outcome, Result, result_of
 
 IMPORTED = time.time()
 

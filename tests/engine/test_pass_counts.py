@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from engine_bench import Bench, state
 from holdfast import Permanent
-from holdfast.agent.engine.model.events import Outcome, PassEnded, Tally
+from holdfast.agent.engine.model.events import PassEnded
+from holdfast.agent.engine.model.outcome import Outcome
+from holdfast.agent.engine.model.tally import Tally
 
 
 def test_a_resource_counts_once() -> None:

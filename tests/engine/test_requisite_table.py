@@ -11,8 +11,8 @@ import pytest
 
 from holdfast.agent import once
 from holdfast.agent.configuration import ConfigurationCompiler
-from holdfast.agent.engine.model.events import Outcome
 from holdfast.agent.engine.model.options import EngineOptions
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.settings import Settings
 
 Table = Mapping[str, Mapping[str, str]]

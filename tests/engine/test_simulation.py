@@ -33,7 +33,7 @@ from holdfast.agent.engine.execute.watch_handler import WatchHandler
 from holdfast.agent.engine.inspect.census import Census
 from holdfast.agent.engine.model.autoedges import AutoEdges
 from holdfast.agent.engine.model.batch import Batch
-from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule import limits

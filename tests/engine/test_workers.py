@@ -8,7 +8,7 @@ import pytest
 
 from engine_bench import Bench, compilation, state
 from fake_machine import Machine
-from holdfast.agent.engine.model.events import Cause
+from holdfast.agent.engine.model.outcome import Cause
 from holdfast.agent.engine.schedule.workers import LONG, MOST_LONG
 
 

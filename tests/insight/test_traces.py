@@ -13,8 +13,9 @@ from engine_bench import state
 from holdfast import Permanent
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.model.events import Outcome, PassRecord, PassStarted
+from holdfast.agent.engine.model.events import PassRecord, PassStarted
 from holdfast.agent.engine.model.graph import Graph
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.insight import traces
 from holdfast.agent.insight.traces import Traces, chrome
 from watched_bench import Watched

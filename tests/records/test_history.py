@@ -15,7 +15,8 @@ from typing import Any, get_args
 import pytest
 
 from holdfast.agent.control.log_filter import names
-from holdfast.agent.engine.model.events import PassEnded, PassRecord, PassStarted, Tally
+from holdfast.agent.engine.model.events import PassEnded, PassRecord, PassStarted
+from holdfast.agent.engine.model.tally import Tally
 from holdfast.agent.northbound.drivers.base import DbTransaction, Put
 from holdfast.agent.northbound.errors import Unavailable
 from holdfast.agent.records import history, models, recorder, rows

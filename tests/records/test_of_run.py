@@ -180,7 +180,8 @@ def test_a_full_disk_does_not_stop_the_run(tree: Tree) -> None:
 WRITES = """
 import asyncio, sys
 from pathlib import Path
-from holdfast.agent.engine.model.events import Outcome, PassEnded, PassRecord, PassStarted, Ran
+from holdfast.agent.engine.model.events import PassEnded, PassRecord, PassStarted, Ran
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.records.of_run import recorded
 
 async def main():

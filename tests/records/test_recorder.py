@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from deadline import DEADLINE
-from holdfast.agent.engine.model.events import Interrupted, PassEnded, PassRecord, PassStarted, Tally
+from holdfast.agent.engine.model.events import Interrupted, PassEnded, PassRecord, PassStarted
+from holdfast.agent.engine.model.tally import Tally
 from holdfast.agent.northbound.drivers.base import DbTransaction, Limits, Put
 from holdfast.agent.northbound.errors import Unavailable
 from holdfast.agent.records import recorder as module

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.agent.engine.model.events import Cause, Outcome, PassRecord, Reason, Tally
+from holdfast.agent.engine.model.events import PassRecord
+from holdfast.agent.engine.model.outcome import Cause, Outcome, Reason
+from holdfast.agent.engine.model.tally import Tally
 from holdfast.agent.northbound.drivers.base import Put
 from holdfast.agent.northbound.model import VERSION, Model
 from holdfast.agent.northbound.registry import registry

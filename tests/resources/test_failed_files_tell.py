@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.agent.engine.call import attempt
 from holdfast.agent.engine.call.attempt import Job
-from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.resources import registry
 from holdfast.resources.meta import Meta
 from holdfast.resources.testing import FakeContext

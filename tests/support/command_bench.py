@@ -11,8 +11,8 @@ from engine_bench import Bench, State, state
 from fake_machine import Machine
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.model.events import Outcome
 from holdfast.agent.engine.model.options import EngineOptions
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.host.host import LocalHost
 
 

@@ -32,8 +32,9 @@ from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.obstacles import Ask, nothing
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.execute.reversals import ONCE
-from holdfast.agent.engine.model.events import Cause, Event, Notice, Outcome, PassEnded, PassRecord, Ran
+from holdfast.agent.engine.model.events import Event, Notice, PassEnded, PassRecord, Ran
 from holdfast.agent.engine.model.options import EngineOptions
+from holdfast.agent.engine.model.outcome import Cause, Outcome
 from holdfast.resources import registry
 from holdfast.resources.meta import Meta
 from holdfast.states.compile.sequences import superseded

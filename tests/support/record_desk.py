@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from holdfast.agent.engine.model.events import Event, Outcome, Ran
+from holdfast.agent.engine.model.events import Event, Ran
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.health import Health
 from holdfast.agent.northbound.api import NbApi
 from holdfast.agent.records.models import Change

@@ -12,8 +12,9 @@ from deadline import DEADLINE
 from engine_bench import at_once
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.model.events import Outcome, Ran
+from holdfast.agent.engine.model.events import Ran
 from holdfast.agent.engine.model.options import EngineOptions
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.host.host import LocalHost
 from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Compilation, CompilerInputs

@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 from holdfast.agent.engine import kinds
 from holdfast.agent.engine.call import guards
 from holdfast.agent.engine.model.batch import Batch
-from holdfast.agent.engine.model.events import NO_CHANGES, Cause, Notice, Outcome, Reason, Rest, line_of
+from holdfast.agent.engine.model.events import Notice
 from holdfast.agent.engine.model.failure import Failure, describe_os_error
+from holdfast.agent.engine.model.outcome import NO_CHANGES, Cause, Outcome, Reason, line_of
+from holdfast.agent.engine.model.waits import RetryWait
 from holdfast.resources.context import Assignment, Context, Received, Report, Users, announces, no_users
 from holdfast.resources.effects import Effect
 from holdfast.resources.errors import (
@@ -62,7 +64,7 @@ class Job(NamedTuple):
     """In noop: identities of upstream resources that would change; an error may be due to these missing changes."""
     disabled: str = ""
     """The pattern in the settings that disables the resource; empty if none does."""
-    before: Rest | None = None
+    before: RetryWait | None = None
     """The wait after the previous attempt of the same run; None: this is the first attempt."""
     batch: Batch | None = None
     """Resources that are repaired together with this one in one operation."""
@@ -143,7 +145,7 @@ def interrupted(call: Call, ctx: Context, cause: Cause) -> Outcome:
     return _outcome(job, clock, result=False, comment=f"its run was interrupted{unknown}")
 
 
-def rest(meta: Meta, outcome: Outcome, began: float, *, endless: bool) -> Rest | None:
+def retry_wait(meta: Meta, outcome: Outcome, began: float, *, endless: bool) -> RetryWait | None:
     """Return the wait before the next attempt, or None if no other attempt follows.
 
     A negative number of attempts means no limit with `endless`, and one attempt without.
@@ -152,7 +154,9 @@ def rest(meta: Meta, outcome: Outcome, began: float, *, endless: bool) -> Rest |
     if retry is None or outcome.result is retry.until:
         return None
     last = retry.attempts if retry.attempts >= 0 else sys.maxsize if endless else 1
-    return Rest(outcome.attempts, last, outcome.comment, began, outcome.started) if outcome.attempts < last else None
+    if outcome.attempts >= last:
+        return None
+    return RetryWait(outcome.attempts, last, outcome.comment, began, outcome.started)
 
 
 async def _act(job: Job) -> tuple[bool, bool, Failure | None]:

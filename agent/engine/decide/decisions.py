@@ -14,7 +14,8 @@ from holdfast.agent.engine.decide.probes import Prober, Probes
 from holdfast.agent.engine.decide.requisites import Decision, Upstream, decide
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.transfer import Transfers
-from holdfast.agent.engine.model.events import Notice, Outcome
+from holdfast.agent.engine.model.events import Notice
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.policy import Policy
 from holdfast.states.requisite_kinds import CARRIES, KINDS, LISTENING, PROBED, WATCH

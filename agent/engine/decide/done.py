@@ -13,7 +13,7 @@ from holdfast.agent.engine.decide.requisites import Decision
 from holdfast.agent.engine.deliver.deliveries import incoming
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.transfer import Transfers
-from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.policy import Policy
 from holdfast.resources.traits import Reactive

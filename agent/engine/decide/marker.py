@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from holdfast.agent.engine.decide import probes
 from holdfast.agent.engine.decide.done import Done
 from holdfast.agent.engine.deliver.deliveries import Deliveries
-from holdfast.agent.engine.model.events import ROUTINE, Cause
+from holdfast.agent.engine.model.outcome import ROUTINE, Cause
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule.passes import Passes
@@ -51,7 +51,7 @@ class Marker:
             if vertex.links.prereq_owners or vertex.probe.result:
                 stack.extend(owner for owner in self._owners_to_mark(vertex) if owner is not by)
             queue = vertex.queue
-            if queue.dirty and not queue.listening and vertex.run.rest and cause not in ROUTINE:
+            if queue.dirty and not queue.listening and vertex.run.retry_wait and cause not in ROUTINE:
                 self._timers.clear(vertex)  # after this event the next attempt may succeed
                 self._scheduler.offer(vertex)
             self._scheduler.mark(vertex, cause)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol
 
-from holdfast.agent.engine.model.events import Cause, Outcome
+from holdfast.agent.engine.model.outcome import Cause, Outcome
 from holdfast.agent.engine.model.vertex import ProbeResult, Vertex
 from holdfast.states.requisite_kinds import PROBED, targets_of
 

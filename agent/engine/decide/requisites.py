@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from holdfast.agent.engine.model.events import Outcome, Reason
+from holdfast.agent.engine.model.outcome import Outcome, Reason
 from holdfast.states.requisite_kinds import KINDS, ON_FAILURE, RequisiteKind
 
 NOT_RUN: frozenset[Reason] = frozenset({"onfail", "onchanges"})

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.model.edge_keys import Edge
-from holdfast.agent.engine.model.events import GUARDS, Outcome
+from holdfast.agent.engine.model.outcome import GUARDS, Outcome
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.policy import Policy
 from holdfast.states.requisite_kinds import CARRIES, LISTENING, ON_FAILURE, REFRESHING, targets_of

@@ -8,8 +8,9 @@ from typing import Protocol
 
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.store import Unwritable
-from holdfast.agent.engine.model.events import Cause, Obstacle
+from holdfast.agent.engine.model.outcome import Cause
 from holdfast.agent.engine.model.vertex import Vertex
+from holdfast.agent.engine.model.waits import Obstacle
 from holdfast.resources.contract import Resource
 
 Ask = Callable[[Resource], Awaitable[Obstacle | None]]

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from holdfast.agent.engine import kinds
 from holdfast.agent.engine.deliver.journal import Journal
-from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources.context import Received
 from holdfast.resources.meta import Receive

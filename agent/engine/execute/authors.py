@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast.agent.engine.model.events import WATCHED, Outcome
+from holdfast.agent.engine.model.outcome import WATCHED, Outcome
 from holdfast.agent.engine.model.vertex import Vertex
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.agent.engine.decide.marker import Marker
 from holdfast.agent.engine.execute.outcomes import Outcomes
-from holdfast.agent.engine.model.events import WATCHED, Outcome
+from holdfast.agent.engine.model.outcome import WATCHED, Outcome
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.policy import Policy
 from holdfast.resources.context import Users

@@ -9,8 +9,10 @@ from collections.abc import Callable, Collection, Iterable
 from holdfast.agent.engine.decide.marker import Marker
 from holdfast.agent.engine.deliver.deliveries import Deliveries
 from holdfast.agent.engine.deliver.obstacles import Obstacles
-from holdfast.agent.engine.model.events import WATCHED, Cause, Notice, Obstacle
+from holdfast.agent.engine.model.events import Notice
+from holdfast.agent.engine.model.outcome import WATCHED, Cause
 from holdfast.agent.engine.model.vertex import Vertex
+from holdfast.agent.engine.model.waits import Obstacle
 from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule import limits
 from holdfast.agent.engine.schedule.pending_events import PendingEvents
@@ -66,10 +68,10 @@ class EventHandler:
         """Mark the vertex, or check it later. A reactive action has to run again."""
         if cause == "drift" and isinstance(vertex.resource, Reactive):
             self._scheduler.force(vertex)
-        rest = vertex.run.rest
-        if vertex.queue.running or (vertex.queue.dirty and rest is None):
+        wait = vertex.run.retry_wait
+        if vertex.queue.running or (vertex.queue.dirty and wait is None):
             self._marker.mark(vertex, cause)
-        elif rest or not vertex.not_before or vertex.not_before <= asyncio.get_running_loop().time():
+        elif wait or not vertex.not_before or vertex.not_before <= asyncio.get_running_loop().time():
             self._notice(vertex, cause)
 
     def _notice(self, vertex: Vertex, cause: Cause) -> None:
@@ -84,7 +86,7 @@ class EventHandler:
         wait = max(limits.hold_off(vertex, now), echo or limits.take(vertex, self._policy.options, now))
         if wait == 0:
             self._marker.mark(vertex, cause)
-        elif vertex.run.rest is None:
+        elif vertex.run.retry_wait is None:
             known = echo > 0 and vertex.timer is not None
             if echo:
                 wait = self._timers.put_off(vertex, wait, cause)
@@ -102,7 +104,7 @@ class EventHandler:
         """
         for vertex, cause in marks:
             if cause in WATCHED and not vertex.queue.removed:
-                if vertex.run.rest is None or vertex.run.rest.undone is None:
+                if vertex.run.retry_wait is None or vertex.run.retry_wait.undone is None:
                     self._notice(vertex, cause)
             else:
                 self._marker.mark(vertex, cause)
@@ -119,7 +121,7 @@ class EventHandler:
         self._timers.clear(vertex)
         self._held.discard(vertex)
         self._deliveries.listened.discard(vertex)
-        if cause != "retry" or vertex.run.rest is None:
+        if cause != "retry" or vertex.run.retry_wait is None:
             self._marker.mark(vertex, cause)
         self._scheduler.offer(vertex)
         self._scheduler.pump()

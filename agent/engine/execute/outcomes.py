@@ -13,9 +13,11 @@ from holdfast.agent.engine.deliver.deliveries import Deliveries, Seen
 from holdfast.agent.engine.deliver.transfer import Transfers
 from holdfast.agent.engine.execute.reversals import Reversals
 from holdfast.agent.engine.execute.rivals import Rivals
-from holdfast.agent.engine.model.events import GUARDS, Cause, Event, LastChange, Notice, Outcome, Rest
+from holdfast.agent.engine.model.events import Event, Notice
 from holdfast.agent.engine.model.failure import backoff
+from holdfast.agent.engine.model.outcome import GUARDS, Cause, LastChange, Outcome
 from holdfast.agent.engine.model.vertex import Vertex
+from holdfast.agent.engine.model.waits import RetryWait
 from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule import limits
 from holdfast.agent.engine.schedule.passes import Passes
@@ -68,12 +70,12 @@ class Outcomes:
         self.differing.intersection_update(vertices)
         self.deleting.intersection_update(vertices)
 
-    def again(self, vertex: Vertex, outcome: Outcome, rest: Rest) -> float:
+    def again(self, vertex: Vertex, outcome: Outcome, wait: RetryWait) -> float:
         """Count and report an attempt that another one follows. Returns the seconds until then.
 
         An attempt that was perhaps undone counts as a repair, and the next one follows at once, within the limits.
         """
-        if rest.undone:
+        if wait.undone:
             self.count(vertex, outcome, undone=True)
             now = asyncio.get_running_loop().time()
             delay = max(limits.hold_off(vertex, now), limits.take(vertex, self._policy.options, now))
@@ -83,7 +85,7 @@ class Outcomes:
             return delay
         vertex.last.failures += 1
         delay = backoff(vertex.call.meta, vertex.last.failures, outcome.failure)
-        text = f"attempt {rest.attempt} of {rest.attempts}: {outcome.comment}; tried again in {delay:.3g} s"
+        text = f"attempt {wait.attempt} of {wait.attempts}: {outcome.comment}; tried again in {delay:.3g} s"
         self._emit(Notice("warning", "attempt-failed", vertex.identity, text))
         self.count(vertex, outcome)
         return delay
@@ -172,7 +174,7 @@ class Outcomes:
 
     def _may_succeed(self, vertex: Vertex, upstream: Vertex) -> bool:
         """Return whether a vertex has failed and may succeed after a repair of this upstream."""
-        if vertex.run.rest:
+        if vertex.run.retry_wait:
             return True
         return vertex.failed and self._policy.daemon and bool(vertex.timer or upstream in vertex.links.auto)
 

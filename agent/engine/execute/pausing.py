@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 from holdfast.agent.engine.decide.marker import Marker
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.execute.outcomes import Outcomes
-from holdfast.agent.engine.model.events import Cause, Notice, Pause
+from holdfast.agent.engine.model.events import Notice
+from holdfast.agent.engine.model.outcome import Cause
 from holdfast.agent.engine.model.pause import Paused, covers
 from holdfast.agent.engine.model.vertex import Observer, Vertex
+from holdfast.agent.engine.model.waits import Pause
 from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule.pauses import Pauses
 from holdfast.agent.engine.schedule.rounds import Rounds

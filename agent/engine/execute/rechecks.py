@@ -7,7 +7,8 @@ import random
 from collections.abc import Callable
 
 from holdfast.agent.engine.decide.marker import Marker
-from holdfast.agent.engine.model.events import Cause, Notice
+from holdfast.agent.engine.model.events import Notice
+from holdfast.agent.engine.model.outcome import Cause
 from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule.rounds import Rounds
 from holdfast.agent.engine.schedule.scheduler import Scheduler

@@ -25,19 +25,11 @@ from holdfast.agent.engine.execute.outcomes import Outcomes
 from holdfast.agent.engine.execute.reversals import ONCE, Reversals
 from holdfast.agent.engine.execute.rivals import Rivals
 from holdfast.agent.engine.execute.undone import perhaps_undone, with_undone
-from holdfast.agent.engine.model.events import (
-    WATCHED,
-    Cause,
-    Event,
-    Interrupted,
-    Notice,
-    Obstacle,
-    Outcome,
-    Rest,
-    Started,
-)
+from holdfast.agent.engine.model.events import Event, Interrupted, Notice, Started
 from holdfast.agent.engine.model.failure import Failure
+from holdfast.agent.engine.model.outcome import WATCHED, Cause, Outcome
 from holdfast.agent.engine.model.vertex import NO_RUN, Run, Vertex
+from holdfast.agent.engine.model.waits import Obstacle, RetryWait
 from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule import limits
 from holdfast.agent.engine.schedule.passes import Passes
@@ -122,7 +114,7 @@ class Runs:
         vertex.run = Run(
             applying=self._policy.applies(vertex),
             forced=vertex.queue.force_next and not listening,
-            before=earlier.rest,
+            before=earlier.retry_wait,
             obstacle=earlier.obstacle,
             task=task,
         )
@@ -200,7 +192,7 @@ class Runs:
     def _leave_alone(self, vertex: Vertex, obstacle: Obstacle, *, reported: bool) -> None:
         if not reported:
             self._emit(Notice("info", "held-off", vertex.identity, f"left alone for now: {obstacle.text}"))
-        vertex.run.rest = vertex.run.before
+        vertex.run.retry_wait = vertex.run.before
         self._force_again(vertex)
         self._passes.disturb()
         if vertex.queue.listening:
@@ -247,25 +239,25 @@ class Runs:
             return True
         if not vertex.run.applying or (vertex.call.meta.retry is None and not outcome.differs):
             return False
-        rest = await self._rest(vertex, outcome)
-        if rest is None or vertex.queue.removed:
+        wait = await self._retry_wait(vertex, outcome)
+        if wait is None or vertex.queue.removed:
             return False
         if self._policy.daemon or outcome.changed:
             self._deliveries.interrupted(vertex, begun=outcome.touched or outcome.changed)
-        delay = self._outcomes.again(vertex, outcome, rest)
-        vertex.run.rest = rest
+        delay = self._outcomes.again(vertex, outcome, wait)
+        vertex.run.retry_wait = wait
         self._force_again(vertex)
         self._passes.disturb()
         self._timers.hold(vertex, delay, "retry")
         return True
 
-    async def _rest(self, vertex: Vertex, outcome: Outcome) -> Rest | None:
+    async def _retry_wait(self, vertex: Vertex, outcome: Outcome) -> RetryWait | None:
         """Return the wait before the next attempt, or None if no other attempt follows."""
         began = vertex.run.before.began if vertex.run.before else asyncio.get_running_loop().time() - outcome.duration
         if self._policy.daemon and await perhaps_undone(vertex, outcome):
             number = outcome.attempts
-            return Rest(number, number + 1, outcome.comment, began, outcome.started, undone=outcome)
-        return attempt.rest(vertex.call.meta, outcome, began, endless=not self._policy.daemon)
+            return RetryWait(number, number + 1, outcome.comment, began, outcome.started, undone=outcome)
+        return attempt.retry_wait(vertex.call.meta, outcome, began, endless=not self._policy.daemon)
 
     def _job(self, vertex: Vertex, prepared: Prepared, *, refresh: bool = False, only_refresh: bool = False) -> Job:
         remember = self._policy.daemon and vertex.run.applying and self._reversals.wanted(vertex)
@@ -344,7 +336,7 @@ class Runs:
         finally:
             run.forced = False
             vertex.ctx.assignment, vertex.ctx.report = UNASSIGNED, IDLE
-            waits = (run.rest is not None or run.obstacle is not None) and not vertex.queue.removed
+            waits = (run.retry_wait is not None or run.obstacle is not None) and not vertex.queue.removed
             if not waits:
                 vertex.run = NO_RUN
             if marks := self._scheduler.finished(vertex, waits=waits, again=again):
@@ -369,7 +361,7 @@ class Runs:
 
     def conclude_unwatched(self, vertex: Vertex) -> None:
         """Conclude a dirty vertex whose watch has failed: it counts as failed until the watch is armed again."""
-        if vertex.run.rest or vertex.run.obstacle:
+        if vertex.run.retry_wait or vertex.run.obstacle:
             self._timers.clear(vertex)
         try:
             self._outcomes.record(vertex, Outcome.failed(vertex, f"cannot watch: {self._unwatched[vertex]}"))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast.agent.engine.model.events import Outcome, Rest
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
+from holdfast.agent.engine.model.waits import RetryWait
 
 MOMENT = 0.1
 """Seconds in which a watch reports what was changed before the check: watches collect events before they report them.
@@ -27,7 +28,7 @@ async def perhaps_undone(vertex: Vertex, outcome: Outcome) -> bool:
     return vertex.queue.pending_cause == "drift"
 
 
-def with_undone(outcome: Outcome, before: Rest | None) -> Outcome:
+def with_undone(outcome: Outcome, before: RetryWait | None) -> Outcome:
     """Return the outcome of a successful attempt with what the attempt before it has repaired in vain."""
     if before is None or before.undone is None or not outcome.result or not outcome.ran:
         return outcome

@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from holdfast.agent.engine.model.events import Reason
+from holdfast.agent.engine.model.outcome import Reason
 from holdfast.agent.engine.model.states import QUIET, URGENT, CensusGroup, State
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.policy import Policy

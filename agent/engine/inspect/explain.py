@@ -13,8 +13,9 @@ from holdfast.agent.engine import kinds
 from holdfast.agent.engine.decide.done import is_action
 from holdfast.agent.engine.deliver.deliveries import incoming
 from holdfast.agent.engine.inspect.status import View, describe, state_of
-from holdfast.agent.engine.model.events import Outcome, Pause
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
+from holdfast.agent.engine.model.waits import Pause
 from holdfast.agent.engine.schedule.definition_order import holds_back
 from holdfast.agent.engine.schedule.semaphores import places
 from holdfast.states.requisite_kinds import CARRIES, LISTENING
@@ -94,8 +95,8 @@ def _held(vertex: Vertex, now: float) -> Iterator[WaitReason]:
         until = vertex.run.obstacle.until
         most = "" if until is None else f", at most {until - now:.0f} s more"
         yield WaitReason("obstacle", f"{vertex.run.obstacle.text}; the resource waits until this ends{most}")
-    elif vertex.run.rest:
-        attempt, attempts, comment, *_ = vertex.run.rest
+    elif vertex.run.retry_wait:
+        attempt, attempts, comment, *_ = vertex.run.retry_wait
         left = vertex.not_before - now
         when = f"the next one in {left:.1f} s" if left > 0 else "the next one is due"
         yield WaitReason("retry", f"attempt {attempt} of {attempts} failed: {comment}; {when}")
@@ -282,7 +283,7 @@ def _next_run(vertex: Vertex) -> Iterator[dict[str, Any]]:
     queue = vertex.queue
     if queue.running:
         yield {"what": "again" if queue.pending_cause else "end", "in": None, "cause": queue.pending_cause}
-    elif queue.dirty and (vertex.run.rest is None or vertex.timer is None):
+    elif queue.dirty and (vertex.run.retry_wait is None or vertex.timer is None):
         yield {"what": "run", "in": None, "cause": queue.cause}
 
 
@@ -291,7 +292,7 @@ def _timed(vertex: Vertex, now: float) -> str:
     held = vertex.not_before > now
     if vertex.run.obstacle:
         return "obstacle" if held else "rerun"
-    if vertex.run.rest or (vertex.failed and not held):
+    if vertex.run.retry_wait or (vertex.failed and not held):
         return "retry"
     if not held:
         return "rerun"

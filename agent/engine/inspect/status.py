@@ -125,7 +125,7 @@ def _comment(vertex: Vertex, view: View) -> dict[str, Any]:
         return {"comment": f"cannot watch: {view.unwatched[vertex]}", "public": False}
     if vertex.run.obstacle:
         return {"comment": f"left alone for now: {vertex.run.obstacle.text}", "public": False}
-    if vertex.run.rest:
-        return {"comment": vertex.run.rest.comment, "public": False}
+    if vertex.run.retry_wait:
+        return {"comment": vertex.run.retry_wait.comment, "public": False}
     last = vertex.last.outcome
     return {"comment": last.said, "public": last.public} if last else {"comment": "not checked yet", "public": True}

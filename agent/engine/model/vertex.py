@@ -16,8 +16,9 @@ from typing import NamedTuple, Protocol, TypeAlias
 from holdfast.agent.engine import kinds
 from holdfast.agent.engine.model.batch import Batch
 from holdfast.agent.engine.model.edge_keys import Edge
-from holdfast.agent.engine.model.events import Cause, LastChange, Obstacle, Outcome, Rest
+from holdfast.agent.engine.model.outcome import Cause, LastChange, Outcome
 from holdfast.agent.engine.model.states import CensusGroup
+from holdfast.agent.engine.model.waits import Obstacle, RetryWait
 from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource
 from holdfast.resources.traits import Refreshable
@@ -110,11 +111,11 @@ class Run:
     """The run may change the machine. Kept here because options may change during the run."""
     forced: bool = False
     """`Queue.force_next` was set when the run started, and the run has not executed the action yet."""
-    before: Rest | None = None
+    before: RetryWait | None = None
     """The wait that preceded the current or last attempt."""
     obstacle: Obstacle | None = None
     """What prevents the run: the vertex stays dirty and waits until the obstacle ends."""
-    rest: Rest | None = None
+    retry_wait: RetryWait | None = None
     """The vertex is dirty and waits for its next attempt."""
     task: asyncio.Task[None] | None = None
 

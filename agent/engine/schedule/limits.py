@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.agent.engine.model.events import Cause
 from holdfast.agent.engine.model.failure import backoff
 from holdfast.agent.engine.model.options import EngineOptions
+from holdfast.agent.engine.model.outcome import Cause
 from holdfast.agent.engine.model.vertex import Rate, Vertex
 
 ECHO = 2.0

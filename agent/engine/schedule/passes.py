@@ -7,17 +7,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from holdfast.agent.engine.model.events import (
-    ROUTINE,
-    Cause,
-    Event,
-    Outcome,
-    PassEnded,
-    PassRecord,
-    PassStarted,
-    Ran,
-    Tally,
-)
+from holdfast.agent.engine.model.events import Event, PassEnded, PassRecord, PassStarted, Ran
+from holdfast.agent.engine.model.outcome import ROUTINE, Cause, Outcome
+from holdfast.agent.engine.model.tally import Tally
 
 KEPT = 1000
 """Most outcomes in the record of a pass in the daemon.

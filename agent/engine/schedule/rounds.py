@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 
-from holdfast.agent.engine.model.events import Cause
+from holdfast.agent.engine.model.outcome import Cause
 from holdfast.agent.engine.model.vertex import Vertex
 
 SLICE = 100

@@ -21,8 +21,9 @@ from heapq import heappop
 from typing import Protocol
 
 from holdfast.agent.engine.model.batch import Batch
-from holdfast.agent.engine.model.events import ROUTINE, WATCHED, Cause, Pause
+from holdfast.agent.engine.model.outcome import ROUTINE, WATCHED, Cause
 from holdfast.agent.engine.model.vertex import Observer, Vertex
+from holdfast.agent.engine.model.waits import Pause
 from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule.blockers import Blockers
 from holdfast.agent.engine.schedule.definition_order import PATIENCE, DefinitionOrder, Heap, Item, item_of

@@ -65,4 +65,4 @@ class Sequences:
 def _holds(vertex: Vertex) -> bool:
     """Return whether other vertices wait for this one: not while it waits for the next of endless attempts."""
     retry = vertex.call.meta.retry
-    return not vertex.settled and not (vertex.run.rest is not None and retry is not None and retry.attempts < 0)
+    return not vertex.settled and not (vertex.run.retry_wait is not None and retry is not None and retry.attempts < 0)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from holdfast.agent.engine.model.events import Cause
+from holdfast.agent.engine.model.outcome import Cause
 from holdfast.agent.engine.model.vertex import Observer, Vertex
 
 

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from holdfast.agent.engine import kinds
-from holdfast.agent.engine.model.events import Cause
 from holdfast.agent.engine.model.failure import backoff, describe_os_error
+from holdfast.agent.engine.model.outcome import Cause
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources.context import Watch
 from holdfast.resources.contract import Resource

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
 
 

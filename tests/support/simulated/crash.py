@@ -15,7 +15,7 @@ from pathlib import Path
 
 from engine_bench import compilation
 from holdfast.agent.engine.deliver.journal import Journal
-from holdfast.agent.engine.model.events import Cause
+from holdfast.agent.engine.model.outcome import Cause
 from power import Disk, files, put
 from simulated.life import Life
 from simulated.plan import NAMES, Plan, State, other_state, planned

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fake_machine import Action
 from holdfast.agent.engine.decide.done import CLOCK
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
 from simulated.active import Active
 from simulated.world import World

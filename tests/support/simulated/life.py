@@ -11,8 +11,9 @@ from engine_bench import Bench, compilation
 from fake_machine import Action, Setting
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.deliver.journal import Journal
-from holdfast.agent.engine.model.events import Cause, Event
+from holdfast.agent.engine.model.events import Event
 from holdfast.agent.engine.model.options import EngineOptions
+from holdfast.agent.engine.model.outcome import Cause
 from holdfast.agent.engine.model.vertex import Vertex
 from simulated.calm import reached, unhealed
 from simulated.plan import Plan, State, planned

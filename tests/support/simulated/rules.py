@@ -11,8 +11,9 @@ from fake_machine import Action, Placed
 from holdfast.agent.engine.deliver.tables import Counts
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.edge_keys import Adoption, Edge
-from holdfast.agent.engine.model.events import Event, Notice, Outcome, Ran
+from holdfast.agent.engine.model.events import Event, Notice, Ran
 from holdfast.agent.engine.model.graph import Graph
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.schedule.definition_order import PATIENCE
 from holdfast.agent.engine.schedule.workers import LONG
@@ -116,7 +117,7 @@ class Rules:
         yield from self._out_of_sequence(vertex)
         yield from self.called.against(vertex)
         yield from self._out_of_order(vertex, now)
-        fresh = vertex.run.rest is None  # otherwise it is a further attempt, which follows the interval of retry
+        fresh = vertex.run.retry_wait is None  # otherwise it is a further attempt, which follows the interval of retry
         watched = vertex.queue.cause in {"drift", "poll"} and not vertex.queue.listening
         if vertex.call.meta.limit and fresh and watched and _alone(vertex):
             yield from self._too_often(vertex, now)
@@ -163,7 +164,7 @@ class Rules:
         """Yield each first state of a sequence for which the vertex does not wait, unless it is retried without end."""
         for earlier in self._begin(vertex):
             endless = (
-                earlier.run.rest is not None
+                earlier.run.retry_wait is not None
                 and earlier.call.meta.retry is not None
                 and earlier.call.meta.retry.attempts < 0
             )

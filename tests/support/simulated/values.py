@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from holdfast.agent.engine.deliver.transfer import digest
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources.traits import Sendable
 from holdfast.states.requisite_kinds import RECV
