@@ -24,8 +24,9 @@ from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.events import Event, PassEnded, Ran
 from holdfast.agent.engine.model.options import EngineOptions
-from holdfast.resources.context import UNASSIGNED, Report
+from holdfast.resources.assignment import UNASSIGNED
 from holdfast.resources.meta import Meta
+from holdfast.resources.report import Report
 from holdfast.states.data import Call, Compilation
 from holdfast.states.parse.marks import Document, Spot
 

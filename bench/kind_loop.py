@@ -17,8 +17,9 @@ from harness import CONTENT
 
 from holdfast.agent.host.context import HostContext
 from holdfast.agent.host.host import LocalHost
-from holdfast.resources.context import UNASSIGNED, Report
+from holdfast.resources.assignment import UNASSIGNED
 from holdfast.resources.kinds.file.managed import Managed
+from holdfast.resources.report import Report
 from holdfast.states.gc_pause import GcPolicy
 
 

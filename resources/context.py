@@ -14,20 +14,17 @@ which costs one small request, and none at all if a declared `sha256` already is
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from holdfast.resources.assignment import Assignment
 from holdfast.resources.downloads import DOWNLOAD_BOUNDS, Digest, DownloadBounds, DownloadedFile
-from holdfast.resources.effects import Effect
-from holdfast.resources.errors import DeclarationError
 from holdfast.resources.logger import Logger
 from holdfast.resources.paths import Place
 from holdfast.resources.plugin import Plugin
-from holdfast.resources.replaced import ReplacedFile
+from holdfast.resources.report import Report
 from holdfast.resources.watch_items import KernelTopic, WatchItem
 from holdfast.resources.world import World
 
@@ -56,148 +53,7 @@ class Completed(NamedTuple):
     truncated: bool = False
 
 
-class Together(Protocol):
-    """Runs that change the machine in one transaction (`traits.Groupable`)."""
-
-    async def join(self, member: Any, alone: Callable[[], Awaitable[Any]]) -> Any:
-        """Wait until the transaction has run for all members; return this member's part of its result."""
-        ...
-
-
-class Received(NamedTuple):
-    """Value of an argument that another resource has sent."""
-
-    value: Any
-    changed: bool
-    """Whether the value differs from the one in the last successful run."""
-
-
-class Users(NamedTuple):
-    """Identities of the resources that may use what a run would delete."""
-
-    every: Sequence[str] = ()
-    left: Sequence[str] = ()
-    """Those that have not run since the resource has reported `deletes_later`."""
-
-
-def no_users() -> Users:
-    """Return that nothing uses a resource."""
-    return Users()
-
-
-class Assignment(NamedTuple):
-    """What the engine gives to one run."""
-
-    batch: Together | None = None
-    """The batch in which the resource is to be repaired, if any."""
-    intent: Callable[[], Awaitable[None]] | None = None
-    """Records that the run is about to change something."""
-    leaf: bool = False
-    """Whether directories may be flushed later: no resource depends on this one, and it has no journal entry."""
-    sends: Mapping[str, type] | None = None
-    """What the kind may send, key -> type; None if no resource receives from this one."""
-    wanted: Collection[str] = ()
-    """The keys that other resources receive."""
-    received: Mapping[str, Received] = MappingProxyType({})
-    """The arguments that others have sent. The resource's fields have these values already."""
-    release_worker: Callable[[], None] | None = None
-    """Lets another resource run, although this run goes on."""
-    users: Callable[[], Users] = no_users
-    """Returns the resources that may use what the run would delete."""
-
-    async def announce(self) -> None:
-        """Record that the run is about to change something; the record is durable on return. May be called again.
-
-        Kinds with `@announced` await this before their first change. Raises `Temporary` if the record cannot be
-        written.
-        """
-        if self.intent is not None:
-            await self.intent()
-
-    def expect_long_call(self) -> None:
-        """Let other resources run meanwhile: this run is about to make a call that may take long."""
-        if self.release_worker is not None:
-            self.release_worker()
-
-    def demand_sendable(self, values: Mapping[str, Any]) -> None:
-        """Raise `DeclarationError` for keys and types that the kind does not declare."""
-        for key, value in values.items():
-            declared = object if self.sends is None else self.sends.get(key)
-            if declared is None:
-                raise DeclarationError(f"cannot send {key!r}: the kind declares no such key in `sends`")
-            if not isinstance(value, declared):
-                raise DeclarationError(
-                    f"cannot send {key!r}: the value is {type(value).__name__}, but the kind declares "
-                    f"{declared.__name__}"
-                )
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class Report:
-    """What one run reports: the resource fills it in, the engine reads it when the run has ended."""
-
-    changes: dict[str, Any] = field(default_factory=dict)
-    """What was changed, or would be, as Salt's `changes`."""
-    comment: str = ""
-    """One sentence for people: what was done, or why nothing had to be done."""
-    diff: str = ""
-    """Unified diff of text content, with secrets masked."""
-    effect: Effect | None = None
-    """What was done, or would be, in verbs; None if nothing was."""
-    public: bool = False
-    """Whether every user of this host could read what the run reports, so that viewers may see it."""
-    ended: str = ""
-    """How the service had ended that the run found dead: `web.service was killed by signal 9 (SIGKILL)`."""
-    touched: bool = False
-    """Whether the run has begun to change something. An error after that may leave the resource half repaired."""
-    account: Callable[[], Awaitable[None]] | None = None
-    """Awaited after an error: probes again, and reports in `changes` and `comment` the changes before the error."""
-    sent: dict[str, Any] = field(default_factory=dict)
-    """Values for other resources, key -> value."""
-    replaced: list[ReplacedFile] = field(default_factory=list)
-    """Files that were replaced, removed or changed in place; the host fills it in."""
-    before: dict[str, Any] = field(default_factory=dict)
-    """Values before the change, of properties that differed, with secrets masked."""
-    known: Sequence[str] = ()
-    """Noop: keys of sent values that the change would leave as they are, so that others may use them."""
-    deletes_later: bool = False
-    """Whether the run has left a deletion to a later one, because of the users that are left, or has failed at it."""
-
-    def begin(self, account: Callable[[], Awaitable[None]]) -> None:
-        """Note that the run begins to change something.
-
-        If the run fails, `account` is awaited to find out what it has changed.
-        """
-        self.touched, self.account = True, account
-
-    def did(self, effect: Effect, *, applied: bool) -> None:
-        """Report an effect, and its sentence as the comment. `applied` is false if the run only would have it."""
-        self.effect, self.comment = effect, effect.sentence(applied=applied)
-
-    def changing(self) -> None:
-        """Note that the run begins to change something. An error before this call has changed nothing."""
-        self.touched = True
-
-
-UNASSIGNED, IDLE = Assignment(), Report()
-"""Assignment and report of resources that do not run at present; one object of each for all of them."""
-
-Method = TypeVar("Method", bound=Callable[..., Any])
 I = TypeVar("I")  # noqa: E741 - an interface
-
-
-def announced(check_apply: Method) -> Method:
-    """Mark a `check_apply` that awaits `ctx.assignment.announce()` before its first change.
-
-    Of any other `check_apply` the engine assumes that it changes something at once, so it records that before each run.
-    """
-    vars(check_apply)["announced"] = True
-    return check_apply
-
-
-def announces(check_apply: Callable[..., Any]) -> bool:
-    """Return whether a `check_apply` is marked by `announced`."""
-    return getattr(check_apply, "announced", False)
 
 
 class Services(Protocol):

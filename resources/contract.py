@@ -19,8 +19,9 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict
 
+from holdfast.resources.assignment import announced
 from holdfast.resources.builtin import KIND_MODULES
-from holdfast.resources.context import Context, Watch, announced
+from holdfast.resources.context import Context, Watch
 from holdfast.resources.delta import Delta, State, compare, progress
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import RAISED, DeclarationError, StillDiffers

@@ -19,12 +19,14 @@ from holdfast.agent.host.kept import KeptFiles, RunKeeper
 from holdfast.agent.host.sources import Sources, read
 from holdfast.agent.loggers import LazyLogger
 from holdfast.resources import paths
-from holdfast.resources.context import UNASSIGNED, Completed, I, Report
+from holdfast.resources.assignment import UNASSIGNED
+from holdfast.resources.context import Completed, I
 from holdfast.resources.downloads import DOWNLOAD_BOUNDS, Digest, DownloadBounds, DownloadedFile, digests
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.logger import Logger
 from holdfast.resources.paths import Place
 from holdfast.resources.plugin import Plugin
+from holdfast.resources.report import Report
 from holdfast.resources.secrets import Redactor
 from holdfast.resources.watch_items import KernelTopic
 from holdfast.resources.world import World

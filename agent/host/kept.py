@@ -24,7 +24,6 @@ from holdfast.agent.host.files import Replacement
 from holdfast.agent.kept_bounds import KeptBounds
 from holdfast.agent.phrases import number_of
 from holdfast.resources import paths
-from holdfast.resources.context import Report
 from holdfast.resources.diff import hidden
 from holdfast.resources.errors import HoldfastError, refused_call
 from holdfast.resources.paths import Place
@@ -32,6 +31,7 @@ from holdfast.resources.paths.handle import ABSENT, Handle, read_whole
 from holdfast.resources.paths.place import SafeDirectory
 from holdfast.resources.paths.replacing import KEEPER, Keeper
 from holdfast.resources.replaced import ReplacedFile
+from holdfast.resources.report import Report
 from holdfast.resources.secrets import Redactor
 from holdfast.resources.temporaries import is_temporary
 

@@ -13,7 +13,8 @@ from holdfast.agent.plugins.restrictions import broken
 from holdfast.agent.plugins.values import has_unknown, steps
 from holdfast.agent.remote.kind import IDENTIFIER, RemoteKind, without_secrets
 from holdfast.agent.remote.run import RemoteRun
-from holdfast.resources.context import Context, Watch, announced
+from holdfast.resources.assignment import announced
+from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.effects import EffectVerb
 from holdfast.resources.idl import UNSET

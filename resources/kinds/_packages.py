@@ -10,7 +10,8 @@ from typing import Annotated, ClassVar, Self
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from holdfast.resources.accepts import VALUE, accepts
-from holdfast.resources.context import Context, Watch, announced
+from holdfast.resources.assignment import announced
+from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import HoldfastError, Permanent, StillDiffers

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from holdfast.resources import paths
-from holdfast.resources.context import Completed, Context, Watch, announced
+from holdfast.resources.assignment import announced
+from holdfast.resources.context import Completed, Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency

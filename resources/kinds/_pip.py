@@ -12,7 +12,8 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import AfterValidator, BeforeValidator, field_validator, model_validator
 
 from holdfast.resources.accepts import accepts
-from holdfast.resources.context import Context, Watch, announced
+from holdfast.resources.assignment import announced
+from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource
 from holdfast.resources.dependencies import Dependency, owned_by
 from holdfast.resources.effects import Effect

@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from holdfast.resources.context import Context, Watch, announced
+from holdfast.resources.assignment import announced
+from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency, programs

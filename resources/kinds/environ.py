@@ -9,7 +9,8 @@ from pydantic import BeforeValidator, model_validator
 
 from holdfast.resources.accepts import accepts
 from holdfast.resources.accumulators import SettingVariables
-from holdfast.resources.context import Context, announced
+from holdfast.resources.assignment import announced
+from holdfast.resources.context import Context
 from holdfast.resources.contract import Concern, Resource
 from holdfast.resources.effects import EffectVerb
 from holdfast.resources.fields import Given, field

@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import PrivateAttr, model_validator
 
 from holdfast.resources import paths
-from holdfast.resources.context import Context, Watch, announced
+from holdfast.resources.assignment import announced
+from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency

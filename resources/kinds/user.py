@@ -10,7 +10,8 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BeforeValidator, field_validator, model_validator
 
 from holdfast.resources.accepts import accepts
-from holdfast.resources.context import Context, Watch, announced
+from holdfast.resources.assignment import announced
+from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency, lies_in

@@ -7,7 +7,8 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar
 
 from holdfast.resources import paths
-from holdfast.resources.context import Completed, Context, announced
+from holdfast.resources.assignment import announced
+from holdfast.resources.context import Completed, Context
 from holdfast.resources.contract import Uid
 from holdfast.resources.dependencies import Dependency, lies_in
 from holdfast.resources.effects import Effect, EffectVerb

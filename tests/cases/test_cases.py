@@ -1,4 +1,4 @@
-"""Runs each `tests/cases/<kind>/<behaviour>.yaml`; `resources/testing.py` describes these files."""
+"""Runs each `tests/cases/<kind>/<behaviour>.yaml`; `resources/kind_testing.py` describes these files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.resources.builtin import KIND_MODULES
 from holdfast.resources.case_files import CaseFailed
-from holdfast.resources.testing import run_case
+from holdfast.resources.kind_testing import run_case
 
 HERE = Path(__file__).parent
 CASES = sorted(HERE.glob("*/*.yaml"))

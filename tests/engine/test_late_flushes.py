@@ -6,7 +6,8 @@ import pytest
 
 from engine_bench import Bench, state
 from fake_machine import Machine, Setting
-from holdfast.resources.context import Context, announced
+from holdfast.resources.assignment import announced
+from holdfast.resources.context import Context
 
 LEAVES: dict[str, bool] = {}
 

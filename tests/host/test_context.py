@@ -17,7 +17,8 @@ from holdfast.agent.host.context import file_name
 from holdfast.agent.host.host import LocalHost
 from holdfast.agent.logs import Logs
 from holdfast.agent.settings import LogSettings
-from holdfast.resources.context import Assignment, Context
+from holdfast.resources.assignment import Assignment
+from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
 
 

@@ -18,7 +18,7 @@ from holdfast.agent.host import flushes
 from holdfast.agent.host.host import LocalHost
 from holdfast.agent.host.starting import CommandSpec
 from holdfast.resources import paths
-from holdfast.resources.context import Assignment
+from holdfast.resources.assignment import Assignment
 from holdfast.resources.paths.place import SafeDirectory
 
 

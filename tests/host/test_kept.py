@@ -21,9 +21,9 @@ from holdfast.agent.host.host import LocalHost
 from holdfast.agent.host.kept import KeptFiles
 from holdfast.agent.kept_bounds import KeptBounds
 from holdfast.resources import paths
-from holdfast.resources.context import Report
 from holdfast.resources.kinds.file import removal
 from holdfast.resources.replaced import ReplacedFile
+from holdfast.resources.report import Report
 
 KIB = 1 << 10
 
@@ -374,7 +374,7 @@ WRITER = """
 import asyncio, sys
 from pathlib import Path
 from holdfast.agent.host.host import LocalHost
-from holdfast.resources.context import Report
+from holdfast.resources.report import Report
 
 async def main(state, path):
     host = LocalHost(states=Path("/nonexistent"), var_dir=Path(state), durable=False)

@@ -22,7 +22,7 @@ from holdfast.agent import facts
 from holdfast.agent.health import Health
 from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
-from holdfast.resources.context import Assignment
+from holdfast.resources.assignment import Assignment
 from holdfast.resources.errors import HoldfastError
 from holdfast.resources.interfaces.arguments import Signature
 from holdfast.resources.interfaces.registry import demand

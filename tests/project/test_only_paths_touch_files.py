@@ -145,7 +145,7 @@ EXCEPTIONS = {
     "resources/remote/postgres/provider/postgres_plugin.py:main": "the schema beside the program itself",
     "resources/testing.py:read_text": FAKE,
     "resources/testing.py:_answered": FAKE,
-    "resources/testing.py:run_case": FAKE,
+    "resources/kind_testing.py:run_case": FAKE,
     "resources/case_files.py:make": FAKE,
     "resources/case_files.py:seen_as": FAKE,
     "resources/case_files.py:snapshot": FAKE,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.resources.kind_testing import run_case
 from holdfast.resources.plugin import Plugin
-from holdfast.resources.testing import run_case
 from remote_bench import notes_plugin
 
 CASES = sorted(Path(__file__).parent.glob("cases/*/*.yaml"))

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.resources.context import Assignment, Report
+from holdfast.resources.assignment import Assignment
 from holdfast.resources.contract import DECLARED
 from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.report import Report
 from holdfast.resources.testing import FakeContext
 from remote_bench import LocalPlugin, cloud_kinds, cloud_plugin
 

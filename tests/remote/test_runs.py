@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from deadline import DEADLINE
-from holdfast.resources.context import Assignment, Report
+from holdfast.resources.assignment import Assignment
 from holdfast.resources.errors import Permanent, Temporary, WrongArguments
+from holdfast.resources.report import Report
 from holdfast.resources.testing import FakeContext
 from remote_bench import NotesPlugin
 

@@ -23,7 +23,7 @@ from holdfast.agent.plugins.schema import Schema
 from holdfast.agent.plugins.values import UNKNOWN
 from holdfast.agent.remote.declared import declare_kinds
 from holdfast.resources import registry
-from holdfast.resources.context import Received
+from holdfast.resources.assignment import Received
 from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Compilation, CompilerInputs
 from holdfast.states.errors import CompileError, Problem

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from holdfast.resources import paths, registry
-from holdfast.resources.context import Report
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds import _posix_acl
 from holdfast.resources.kinds._posix_acl import GROUP, GROUP_OBJ, MASK, OTHER, USER, USER_OBJ, base
 from holdfast.resources.paths.attributes import put_acl, read_acl
 from holdfast.resources.paths.trust import ACL, DEFAULT_ACL
+from holdfast.resources.report import Report
 from holdfast.resources.testing import FakeContext
 
 UID = 12345

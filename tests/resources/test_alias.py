@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from holdfast.resources import registry
-from holdfast.resources.context import Report
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds import alias
 from holdfast.resources.kinds._aliases import aliases
 from holdfast.resources.kinds._lines import bare, ended, split
+from holdfast.resources.report import Report
 from holdfast.resources.testing import FakeContext
 
 POSTCONF = "postconf -h alias_database"

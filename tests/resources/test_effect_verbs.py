@@ -12,8 +12,8 @@ from holdfast.resources.case_files import CaseFailed
 from holdfast.resources.contract import Resource
 from holdfast.resources.delta import State, compare
 from holdfast.resources.effects import FORMS
+from holdfast.resources.kind_testing import run_case
 from holdfast.resources.kinds._packages import Packages, _effect
-from holdfast.resources.testing import run_case
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "service.running": {"enable": True},

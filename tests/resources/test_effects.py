@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.resources.context import Report
 from holdfast.resources.effects import FORMS, Effect, further
+from holdfast.resources.report import Report
 
 ROOT = Path(__file__).resolve().parents[2]
 

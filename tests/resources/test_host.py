@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from holdfast.resources import registry
-from holdfast.resources.context import Report
 from holdfast.resources.kinds._hosts import lines, parsed
 from holdfast.resources.kinds._lines import ended
+from holdfast.resources.report import Report
 from holdfast.resources.testing import FakeContext
 
 

@@ -8,10 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from deadline import DEADLINE
-from holdfast.resources.context import Report
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds import sysctl
 from holdfast.resources.kinds.sysctl import Present
+from holdfast.resources.report import Report
 from holdfast.resources.testing import FakeContext
 
 

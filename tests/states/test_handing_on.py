@@ -8,7 +8,8 @@ import pytest
 
 from holdfast.agent.engine.call import guards
 from holdfast.agent.engine.deliver.transfer import applied
-from holdfast.resources.context import Completed, Received
+from holdfast.resources.assignment import Received
+from holdfast.resources.context import Completed
 from holdfast.resources.testing import FakeContext
 from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Call, Compilation, CompilerInputs

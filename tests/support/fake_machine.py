@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from holdfast import Context, Delta, Permanent, Refreshable, Resource, Watch
-from holdfast.resources.context import UNASSIGNED, Report, announced
+from holdfast.resources.assignment import UNASSIGNED, announced
 from holdfast.resources.contract import Uid
 from holdfast.resources.dependencies import Dependency
+from holdfast.resources.report import Report
 from holdfast.resources.testing import SilentLog
 from holdfast.resources.traits import Declaration, Edgeable, Groupable, Member, Reversible
 from holdfast.resources.watches import idle

@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
-from holdfast.resources.context import Report
+from holdfast.resources.report import Report
 
 WHO = {
     f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in (("NAME", "A"), ("EMAIL", "a@b"))

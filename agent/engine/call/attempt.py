@@ -20,7 +20,8 @@ from holdfast.agent.engine.model.events import Notice
 from holdfast.agent.engine.model.failure import Failure, describe_os_error
 from holdfast.agent.engine.model.outcome import NO_CHANGES, Cause, Outcome, Reason, line_of
 from holdfast.agent.engine.model.waits import RetryWait
-from holdfast.resources.context import Assignment, Context, Received, Report, Users, announces, no_users
+from holdfast.resources.assignment import Assignment, Received, Users, announces, no_users
+from holdfast.resources.context import Context
 from holdfast.resources.effects import Effect
 from holdfast.resources.errors import (
     RAISED,
@@ -35,6 +36,7 @@ from holdfast.resources.errors import (
 )
 from holdfast.resources.meta import Meta
 from holdfast.resources.replaced import ReplacedFile
+from holdfast.resources.report import Report
 from holdfast.resources.secrets import MASK
 from holdfast.resources.traits import Refreshable, Reversible, Sendable
 from holdfast.states.data import Call

@@ -20,7 +20,7 @@ from holdfast.agent.engine import kinds
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
-from holdfast.resources.context import Received
+from holdfast.resources.assignment import Received
 from holdfast.resources.meta import Receive
 from holdfast.resources.traits import Referring, Sendable
 from holdfast.states.compile.check import names

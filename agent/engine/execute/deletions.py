@@ -14,7 +14,7 @@ from holdfast.agent.engine.execute.outcomes import Outcomes
 from holdfast.agent.engine.model.outcome import WATCHED, Outcome
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.policy import Policy
-from holdfast.resources.context import Users
+from holdfast.resources.assignment import Users
 from holdfast.resources.traits import Referring
 from holdfast.states.requisite_kinds import RECV
 

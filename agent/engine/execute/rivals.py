@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from holdfast.agent.engine import kinds
 from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
-from holdfast.resources.context import Report
 from holdfast.resources.contract import Uid
+from holdfast.resources.report import Report
 
 MOMENT = 1.0
 """Seconds from a change until its watch reports it at the latest: watches collect events before they report them."""

@@ -35,8 +35,9 @@ from holdfast.agent.engine.schedule import limits
 from holdfast.agent.engine.schedule.passes import Passes
 from holdfast.agent.engine.schedule.scheduler import Scheduler
 from holdfast.agent.engine.schedule.timers import Timers
-from holdfast.resources.context import IDLE, UNASSIGNED, no_users
+from holdfast.resources.assignment import UNASSIGNED, no_users
 from holdfast.resources.errors import Temporary
+from holdfast.resources.report import IDLE
 from holdfast.resources.traits import Reversible
 from holdfast.states.requisite_kinds import WAITING
 

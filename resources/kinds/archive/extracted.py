@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import aclosing
 
 from holdfast.resources import paths
-from holdfast.resources.context import Context, Watch, announced
+from holdfast.resources.assignment import announced
+from holdfast.resources.context import Context, Watch
 from holdfast.resources.kinds.archive import record
 from holdfast.resources.kinds.archive.arguments import ExtractedArguments
 from holdfast.resources.kinds.archive.extraction import Extraction

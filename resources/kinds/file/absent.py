@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from pydantic import field_validator
 
-from holdfast.resources.context import Context, announced
+from holdfast.resources.assignment import announced
+from holdfast.resources.context import Context
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.kinds.file import removal
 from holdfast.resources.kinds.file.base import PathResource, found, note, status

@@ -9,7 +9,8 @@ from pydantic import BeforeValidator
 
 from holdfast.resources.accepts import ITEM, VALUE, accepts
 from holdfast.resources.accumulators import Contributing, Contribution
-from holdfast.resources.context import Context, announced
+from holdfast.resources.assignment import announced
+from holdfast.resources.context import Context
 from holdfast.resources.contract import Concern, Resource
 from holdfast.resources.effects import EffectVerb
 from holdfast.resources.fields import AbsPath, field, plain_numbers

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import model_validator
 
 from holdfast.resources import fields, paths
-from holdfast.resources.context import Context, Watch, announced
+from holdfast.resources.assignment import announced
+from holdfast.resources.context import Context, Watch
 from holdfast.resources.effects import Effect, EffectVerb, further
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Given, Mode

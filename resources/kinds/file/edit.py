@@ -13,7 +13,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator
 
 from holdfast.resources.accepts import accepts
-from holdfast.resources.context import Context, announced
+from holdfast.resources.assignment import announced
+from holdfast.resources.context import Context
 from holdfast.resources.contract import Uid
 from holdfast.resources.cpu_timeout import CpuTimeExceeded, cpu_timeout
 from holdfast.resources.dependencies import Dependency, lies_in, unit_parts

@@ -8,7 +8,8 @@ import stat
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from holdfast.resources.context import Context, announced
+from holdfast.resources.assignment import announced
+from holdfast.resources.context import Context
 from holdfast.resources.dependencies import Dependency
 from holdfast.resources.effects import Effect, EffectVerb, further
 from holdfast.resources.errors import Permanent

@@ -13,7 +13,8 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, model_validator
 
 from holdfast.resources import accounts
-from holdfast.resources.context import Context, announced
+from holdfast.resources.assignment import announced
+from holdfast.resources.context import Context
 from holdfast.resources.diff import hidden, unified
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent

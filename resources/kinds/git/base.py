@@ -12,7 +12,8 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self
 from pydantic import AfterValidator, model_validator
 
 from holdfast.resources import paths
-from holdfast.resources.context import Context, Services, Watch, announced
+from holdfast.resources.assignment import announced
+from holdfast.resources.context import Context, Services, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.dependencies import Dependency, lies_in, owned_by
 from holdfast.resources.effects import EffectVerb

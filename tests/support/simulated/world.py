@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from fake_machine import Action, Borrowed, Machine, Setting
 from holdfast import Backed, Context, Delta, Groupable, Permanent, Recvable, Sendable, Watch
 from holdfast.agent.engine.deliver.store import Unwritable
-from holdfast.resources.context import announced
+from holdfast.resources.assignment import announced
 from holdfast.resources.errors import StillDiffers
 from holdfast.resources.traits import Declaration, Member, together
 
