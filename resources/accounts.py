@@ -1,4 +1,4 @@
-"""Names of users and groups from numbers and back, fast enough to be asked for every file.
+"""Names of users and groups by number, and numbers by name; fast enough to be looked up for every file.
 
 `/etc/passwd` and `/etc/group` are read whole and cached until they change. A name service may know further names. A
 query of a name service may block for seconds, so it is a separate function.
@@ -84,12 +84,12 @@ def service_group(gid: int) -> str | None:
 
 
 def user_name(uid: int) -> str:
-    """Return a user's name for people; the number as text if this host's files have no such user."""
+    """Return a user's name for display; the number as text if this host's files have no such user."""
     return _users.fresh().names.get(uid, str(uid))
 
 
 def group_name(gid: int) -> str:
-    """Return a group's name for people; the number as text if this host's files have no such group."""
+    """Return a group's name for display; the number as text if this host's files have no such group."""
     return _groups.fresh().names.get(gid, str(gid))
 
 

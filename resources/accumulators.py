@@ -1,6 +1,6 @@
-"""What states hand on to others when the states are compiled (`states/compile/hand_on.py`).
+"""What a state passes on to other states at compile time (`states/compile/hand_on.py`).
 
-Texts for a file (Salt's `file.accumulated`) and variables for commands (`environ.setenv`) follow from the states alone.
+Texts for a file (Salt's `file.accumulated`) and variables for commands (`environ.setenv`) depend on the states alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class Contribution(NamedTuple):
     """Texts that one state contributes to a file."""
 
     path: str
-    """The file that is meant."""
+    """The file that receives the texts."""
     accumulator: str
     texts: tuple[Any, ...]
     """Texts, or other data that a template reads."""
@@ -29,10 +29,10 @@ class Contributing:
 
 
 class Collecting:
-    """Manages a file of which other states contribute parts; its name is the path."""
+    """Manages a file to which other states contribute texts; the name of the resource is the path."""
 
     of_required: ClassVar[bool] = False
-    """Whether only the accumulators of states that it requires count, if there are any."""
+    """Whether, if the state requires accumulators, only the texts of these are used."""
 
     @abstractmethod
     def with_texts(self, texts: Mapping[str, Sequence[Any]]) -> Mapping[str, Any]:

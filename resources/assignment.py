@@ -32,11 +32,11 @@ class Users(NamedTuple):
 
     every: Sequence[str] = ()
     left: Sequence[str] = ()
-    """Those that have not run since the resource has reported `deletes_later`."""
+    """The users that have not run since the resource reported `deletes_later`."""
 
 
 def no_users() -> Users:
-    """Return that nothing uses a resource."""
+    """Return the users of a resource that no other resource uses."""
     return Users()
 
 
@@ -94,7 +94,7 @@ UNASSIGNED = Assignment()
 def announced(check_apply: Method) -> Method:
     """Mark a `check_apply` that awaits `ctx.assignment.announce()` before its first change.
 
-    Of any other `check_apply` the engine assumes that it changes something at once, so it records that before each run.
+    The engine assumes that any other `check_apply` changes something at once, and records this before each run.
     """
     vars(check_apply)["announced"] = True
     return check_apply

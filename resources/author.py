@@ -11,7 +11,7 @@ from holdfast.resources.visible import escaped
 SHOWN = 200
 """Most characters of a command line that are shown."""
 NO_LOGIN = 0xFFFF_FFFF
-"""The login user, as the kernel has it, of a process that no login has started."""
+"""What the kernel reports as the login user of a process that no login has started."""
 
 
 class Author(NamedTuple):
@@ -33,7 +33,7 @@ class Author(NamedTuple):
     """The unit of systemd in which it ran."""
 
     def __str__(self) -> str:
-        """Return who it was in one line: `vim /etc/motd, pid 4242, login user deploy`."""
+        """Return the author in one line: `vim /etc/motd, pid 4242, login user deploy`."""
         if not self.name:
             ended = f"pid {self.pid} had ended" if self.pid else "a process outside of this container"
             return f"unknown: {ended}"
@@ -52,17 +52,17 @@ class Author(NamedTuple):
         return self._replace(name=name, command=command)
 
     def without_arguments(self) -> Author:
-        """Return the author with its command line masked, for a resource of which nothing is shown."""
+        """Return the author with its command line masked, for a resource whose details are hidden."""
         return self._replace(command=f"{self.name} {MASK}" if self.command else "")
 
     def fields(self) -> dict[str, Any]:
-        """Return what is known, for programs. `way`: it came to the agent by changing the host."""
+        """Return the known fields, for programs. `way` says that the change was made on the host."""
         known = {name: value for name, value in self._asdict().items() if value not in ("", None)}
         return {**known, **({"command": _cut(self.command)} if self.command else {}), "way": "host"}
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Author:
-        """Return the author with these fields; others, of a later version, are left out."""
+        """Return the author with these fields; unknown fields, which a later version has written, are ignored."""
         return cls(**{"pid": 0, **{name: value for name, value in fields.items() if name in cls._fields}})
 
 

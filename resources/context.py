@@ -3,12 +3,12 @@
 Resources never import subprocess, inotify or D-Bus. `agent/host/context.py` implements this protocol for the
 agent; `resources/testing.py` has the fake for tests. Each resource has one context, for its whole life.
 
-All that comes from URLs comes through the context. `await ctx.source(url)` returns small content as bytes. Content that
-may be large is `fetched = await ctx.download(url, digest=digest, bounds=bounds)`: a private file on disk, complete and
-with the declared hash. Read it by `fetched.read(limit)` or `slices(fetched.handle)` in `ctx.long_blocking`, or pass
+Kinds read URLs only through the context. `await ctx.source(url)` returns small content as bytes. Content that may be
+large is `fetched = await ctx.download(url, digest=digest, bounds=bounds)`: a private file on disk, complete and with
+the declared hash. Read it by `fetched.read(limit)` or `slices(fetched.handle)` in `ctx.long_blocking`, or pass
 `fetched.path` to a command while `fetched` exists. `resources/kinds/_source_hash.py` makes a `Digest` of `source_hash`
-in any of its forms. A kind that records `fetched.sha256` asks at the next check `await ctx.is_current(url, sha256)`,
-which costs one small request, and none at all if a declared `sha256` already is the recorded one.
+in any of its forms. A kind that records `fetched.sha256` calls `await ctx.is_current(url, sha256)` at the next check:
+one small request, or none if the state declares a `sha256` that equals the recorded one.
 """
 
 from __future__ import annotations
@@ -234,9 +234,9 @@ class Context(Services, Protocol):
         ...
 
     async def is_current(self, url: str, sha256: str, *, bounds: DownloadBounds = DOWNLOAD_BOUNDS) -> bool:
-        """Return whether the content of a URL still has this SHA-256: of a server, by one small request.
+        """Return whether the content of a URL still has this SHA-256. For a server, this takes one small request.
 
-        False if the server does not tell. Raises as `download` does.
+        False if the server does not say. Raises the exceptions of `download`.
         """
         ...
 
@@ -253,7 +253,7 @@ class Context(Services, Protocol):
         ...
 
     def source_outside(self, url: str) -> str | None:
-        """Return the path of a source on this host outside the states directory, to be watched; None for other sources.
+        """Return the path to watch for a source on this host outside the states directory; None for other sources.
 
         A change in the states directory leads to a new compilation and needs no watch. Raises `Permanent` for a URL of
         an unknown form.

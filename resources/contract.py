@@ -78,7 +78,7 @@ class Resource(BaseModel):
     deprecated: ClassVar[Mapping[str, str]] = {}
     """Arguments that should no longer be used -> what to use instead; `""` is for the kind itself."""
     polled: ClassVar[float] = 0
-    """Seconds between two checks of a kind whose watch has no events to report; 0: it has."""
+    """Seconds between two checks of a kind whose watch reports no events; 0 for a kind whose watch reports events."""
     later: ClassVar[frozenset[str]] = frozenset()
     """Fields that were added to an action after its first version.
 
@@ -105,13 +105,13 @@ class Resource(BaseModel):
 
     @classmethod
     def deprecations(cls, arguments: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        """Yield the steps to each given value that should no longer be given, with what to use instead."""
+        """Yield the keys and positions that lead to each deprecated value that is given, with what to use instead."""
         yield from (((name,), better) for name, better in cls.deprecated.items() if name in arguments)
 
     # -- what a kind says about itself -------------------------------------------------------------------------
 
     def desired(self) -> State:
-        """Return what should be. None means absent.
+        """Return the desired state; None means absent.
 
         By default: each declared argument that is not None, except the name.
         """
@@ -150,7 +150,7 @@ class Resource(BaseModel):
     def touches(self) -> tuple[Uid, ...]:
         """Return the uids of other things that a repair changes: the file that holds the value, the groups of a user.
 
-        Asked after the resource was changed, to find states that undo each other.
+        The engine calls this after it has changed the resource, to find states that undo each other.
         """
         return ()
 
@@ -177,7 +177,7 @@ class Resource(BaseModel):
         return {name: {"old": MASK, "new": MASK} if name in hidden else change for name, change in changes.items()}
 
     def _left(self, left: Delta) -> str:
-        """Return what differs after a repair, and why that may be; values only where `changes` tells them."""
+        """Return what still differs after a repair, and possible causes; values only where `changes` shows them."""
         if left.create or left.remove:
             return f"{self.name} {'does not exist' if left.create else 'is still there'}"
         changes = self.changes(left)

@@ -56,7 +56,7 @@ def unified(old: bytes, new: bytes, path: str) -> str:
 def _unified(before: str, after: str, path: str) -> str:
     import difflib  # noqa: PLC0415 - files that are new or as declared do not need it
 
-    # Text is split at line feeds alone, unlike by splitlines.
+    # Text is split only at line feeds; splitlines would split it at other characters, too.
     old, new = io.StringIO(before).readlines(), io.StringIO(after).readlines()
     lines = difflib.unified_diff(old, new, path, path)
     return "".join([line if line.endswith("\n") else f"{line}{UNENDED}" for line in lines])

@@ -68,7 +68,7 @@ class WrongArguments(Final):
         super().__init__(self.told(lambda _: ""))
 
     def told(self, place: Callable[[tuple[str | int, ...]], str]) -> str:
-        """Return the message; `place` returns what to write behind each part, such as its line."""
+        """Return the message; `place` returns what to add after each part, such as its line."""
         parts = (f"{_written(path)}: {said}" if path else said for path, said in self.wrong)
         return "; ".join(part + place(path) for part, (path, _) in zip(parts, self.wrong, strict=True))
 

@@ -1,4 +1,4 @@
-"""Regular expressions of users, matched so that they never block the interpreter.
+"""Regular expressions of users, matched without blocking the interpreter.
 
 While Python matches a regular expression, no other thread runs and nothing can stop the match. A match may take very
 long: `(a+)+$` takes exponential time in the length of the text. An expression therefore first computes from its parts
@@ -236,7 +236,7 @@ def _start() -> subprocess.Popen[bytes]:
 def _reap(worker: subprocess.Popen[bytes]) -> None:
     """Wait until a worker ends, so that an idle worker leaves no zombie and no open descriptors."""
     worker.wait()
-    with suppress(ValueError):  # a thread uses it and will see its end
+    with suppress(ValueError):  # a thread is using the worker, and will see its end
         _idle.remove(worker)
         _end(worker)
 

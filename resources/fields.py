@@ -105,7 +105,7 @@ def shaped(pattern: str, what: str, most: int = 4096) -> AfterValidator:
 
 @accepts(pattern=r"/[^\0]*")
 def demand_absolute(value: str) -> str:
-    """Check that a path is absolute. The path is not normalised: `..` goes up from where a link leads."""
+    """Check that a path is absolute. The path is not normalised: `..` after a link goes up from the link's target."""
     if not value.startswith("/") or "\0" in value:
         raise ValueError(f"{value!r} is not an absolute path: it must begin with /")
     return value

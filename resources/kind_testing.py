@@ -20,8 +20,8 @@ A *case* is a YAML file, `tests/cases/<kind>/<behaviour>.yaml`, that `run_case` 
     plan: changed                         # result of a run without apply; default: as wanted, unless that is an error
     again: right                          # result of a second run; default: right, without changes and further calls
 
-`{tmp}` stands for the temporary directory. A case is run without `apply` first, which may change nothing. A case of a
-remote kind needs a plugin, whose provider finds the remote things below that directory.
+`{tmp}` stands for the temporary directory. A case is run without `apply` first; this run must change nothing. A case of
+a remote kind needs a plugin, whose provider finds the remote things below that directory.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from holdfast.resources.fields import Owner, RootedPath, Umask, field, parse_lis
 
 
 class Retry(BaseModel):
-    """How often, and when, a run is repeated after a result that is not the wanted one."""
+    """How often, and when, a run is repeated after a result other than the wanted one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 

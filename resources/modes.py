@@ -12,7 +12,7 @@ _SPECIAL = {("u", "s"): 0o4000, ("g", "s"): 0o2000, ("o", "t"): 0o1000}
 
 
 def symbolic(text: str) -> int:
-    """Return the mode that a text like `u=rw,go=r` stands for. Raises `ValueError` with the mistake.
+    """Return the mode that a text like `u=rw,go=r` means. Raises `ValueError` with the mistake.
 
     The text must determine the mode without the file's present mode, so the first action for each of user, group and
     others must be `=`. `X`, and a clause without user, group or others, are refused, because they depend on the file or

@@ -1,6 +1,6 @@
 """OpenPGP public keys: ASCII armor, and the fingerprints of the keys in a file (RFC 4880, RFC 9580).
 
-Nothing is verified by cryptography here: the parser tells whether a file is a public key at all, and whose it is.
+The parser verifies no signature: it finds out only whether a file is a public key, and which one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SECRET = frozenset({5, 7})
 KNOWN = frozenset({2, KEY, 12, 13, SUBKEY, 17, 21})
 """Packets in a file of public keys: signatures, keys, trust, names of users, padding."""
 NAMED = re.compile(r"(?:0x)?([0-9A-Fa-f]{8}|[0-9A-Fa-f]{16}|[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64})")
-"""How people write which key they mean: the end of its fingerprint, or all of it."""
+"""How people name a key: by the end of its fingerprint, or by all of it."""
 
 
 class NoKey(ValueError):
@@ -40,7 +40,7 @@ class PublicKey(NamedTuple):
     def is_named(self, keyid: str) -> bool:
         """Return whether the end of the fingerprint is `keyid` (see `NAMED`).
 
-        A subkey does not count: as signatures are not verified, everybody can add the subkey of another key.
+        A subkey does not count: signatures are not verified, so anyone could have added the subkey of another key.
         """
         return self.fingerprint.endswith(keyid.upper().removeprefix("0X"))
 
@@ -91,7 +91,7 @@ def _crc24(data: bytes) -> bytes:
 
 @cache
 def _crc24_table() -> tuple[int, ...]:
-    """Return the checksum of each byte: bit by bit, that of a large file would block the event loop for a second."""
+    """Return the checksum of each byte. Without this table, a large file would block the event loop for a second."""
     table = [byte << 16 for byte in range(256)]
     for _ in range(8):
         table = [crc << 1 ^ (0x1864CFB if crc & 0x800000 else 0) for crc in table]
@@ -111,14 +111,14 @@ def public_keys(data: bytes) -> list[PublicKey]:
         elif not found:
             raise NoKey("it is not an OpenPGP key: it does not begin with a public key")
         elif tag == SUBKEY:
-            _fingerprint(body)  # which refuses a version that no program accepts
+            _fingerprint(body)  # this raises NoKey for a version that no program accepts
     if not found:
         raise NoKey("it is empty")
     return found
 
 
 FIRST_PRIVATE = 40
-"""Least number of a packet that a reader may not know and must skip (RFC 9580, 4.3)."""
+"""Lowest number of the packets that a reader must skip if it does not know them (RFC 9580, 4.3)."""
 
 
 def _packets(data: bytes) -> Iterator[tuple[int, bytes]]:

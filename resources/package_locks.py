@@ -17,7 +17,7 @@ PACKAGES = (Path("/var/lib/dpkg/lock-frontend"), Path("/var/lib/dpkg/lock"))
 FLOCK = "hhqqi4x"
 """C's `struct flock` on 64-bit Linux: type, whence, start, length, pid."""
 WISH = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-"""A write lock on the whole file; the kernel is asked which process holds a conflicting lock."""
+"""A write lock on the whole file, for asking the kernel which process holds a conflicting lock."""
 
 
 def held() -> bool:
@@ -45,7 +45,7 @@ def lock_holder(paths: Iterable[Path]) -> str:
 
 
 def described(pid: int) -> str:
-    """Describe a process for people."""
+    """Return a process as a text for messages."""
     if pid < 0:
         return "a process of another namespace"
     try:

@@ -1,4 +1,4 @@
-"""What kinds that plugins provide use of the agent (`Context.plugin`)."""
+"""Services of the agent for kinds that plugins provide (`Context.plugin`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from holdfast.resources.watch_items import WatchItem
 
 CHECKED = 4096
-"""Most inputs of one plugin of which it is remembered that the plugin has accepted them."""
+"""Greatest number of inputs per plugin that are remembered as accepted."""
 
 
 class RemoteRecord(NamedTuple):
@@ -17,33 +17,33 @@ class RemoteRecord(NamedTuple):
     id: str
     """Identifier that the plugin has given to the resource."""
     state: bytes
-    """State when it was last read or changed, encoded as on the wire, without secrets."""
+    """State of the resource when it was last read or changed, encoded as on the wire, without secrets."""
     version: int
-    """Version of the form of that state."""
+    """Version of the format of that state."""
     revision: str = ""
     """Revision of the resource; empty if the plugin has none."""
     unfinished: bool = False
-    """Its creation has failed half-way, so the next try is an update, whatever its state says."""
+    """Whether its creation failed half-way: the next attempt is then an update, whatever the state says."""
     replaced: tuple[str, ...] = ()
-    """Identifiers of resources that it has replaced and that are still to be deleted, the oldest first."""
+    """Identifiers of resources that this one has replaced and that must still be deleted, the oldest first."""
     hidden: str = ""
-    """Salted hash of the write-only arguments that were sent last; empty if none were."""
+    """Salted hash of the write-only arguments that were sent last; empty if none were sent."""
     intent: str = ""
-    """Token of a creation that was begun and whose end is not known; empty if there is none."""
+    """Token of a creation that was begun and whose result is not known; empty if there is none."""
 
 
 class CheckedInputs:
-    """The inputs that a plugin has accepted, each with what the plugin has made of them."""
+    """Inputs that a plugin has accepted, with the plugin's answer to each."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, bytes], bytes] = {}
 
     def get(self, token: str, given: bytes) -> bytes | None:
-        """Return what was made of inputs of a kind; None if that is not known."""
+        """Return the answer to inputs of a kind; None if it is not known."""
         return self._made.get((token, given))
 
     def put(self, token: str, given: bytes, made: bytes) -> None:
-        """Remember that. If much is remembered, everything else is forgotten."""
+        """Remember an answer. If `CHECKED` answers are remembered, forget all of them first."""
         if len(self._made) >= CHECKED:
             self._made.clear()
         self._made[token, given] = made
@@ -58,7 +58,7 @@ class Plugin(Protocol):
 
     @property
     def checked(self) -> CheckedInputs:
-        """What the present start of it has accepted: the answers of another one may be others."""
+        """Inputs that the running process of the plugin has accepted; another process may answer differently."""
         ...
 
     async def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
@@ -66,7 +66,7 @@ class Plugin(Protocol):
         ...
 
     async def read(self, item: Any) -> Any:
-        """Return the result of reading one resource. Items that are asked for together travel in one request."""
+        """Return the result of reading one resource. Reads that are made together share one request."""
         ...
 
     def watch(self, token: str, identifier: Callable[[], str]) -> AsyncIterator[WatchItem]:
@@ -77,7 +77,7 @@ class Plugin(Protocol):
         ...
 
     async def poll(self, seconds: float) -> bool:
-        """Wait as long before a poll; return True at once when the plugin sees changes again that it has not seen."""
+        """Wait before a poll. Return True at once if the plugin sees changes again after a time when it could not."""
         ...
 
     async def remembered(self, token: str, name: str) -> RemoteRecord | None:

@@ -17,7 +17,7 @@ _WANTED = {
 }
 """First part of the name of a pydantic error -> what the value must be."""
 VIOLATION, VIOLATION_OF_TYPE = "violation", "violation_of_a_type"
-"""Errors of values that a schema validates: each has its own place, and all of them are reported."""
+"""Types of the errors of a value that a schema validates. Each error has its own location, and all are reported."""
 
 
 def said(detail: Mapping[str, Any]) -> str:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class ReplacedFile(NamedTuple):
-    """An entry of a directory as it was before, and where its content is.
+    """An entry of a directory as it was before the run, and where its content is kept.
 
-    Without a hash, a target and a reason, only its owner or mode were changed.
+    If it has no hash, no target and no reason, the run changed only its owner or mode.
     """
 
     path: str

@@ -25,7 +25,7 @@ class Report:
     public: bool = False
     """Whether every user of this host could read what the run reports, so that viewers may see it."""
     ended: str = ""
-    """How the service had ended that the run found dead: `web.service was killed by signal 9 (SIGKILL)`."""
+    """How a service that the run found dead had ended: `web.service was killed by signal 9 (SIGKILL)`."""
     touched: bool = False
     """Whether the run has begun to change something. An error after that may leave the resource half repaired."""
     account: Callable[[], Awaitable[None]] | None = None
@@ -39,7 +39,7 @@ class Report:
     known: Sequence[str] = ()
     """Noop: keys of sent values that the change would leave as they are, so that others may use them."""
     deletes_later: bool = False
-    """Whether the run has left a deletion to a later one, because of the users that are left, or has failed at it."""
+    """Whether a later run must delete the thing, because some users have not run yet or the deletion failed."""
 
     def begin(self, account: Callable[[], Awaitable[None]]) -> None:
         """Note that the run begins to change something.
@@ -49,7 +49,7 @@ class Report:
         self.touched, self.account = True, account
 
     def did(self, effect: Effect, *, applied: bool) -> None:
-        """Report an effect, and its sentence as the comment. `applied` is false if the run only would have it."""
+        """Report an effect, and its sentence as the comment. `applied` is false in noop: the effect is only planned."""
         self.effect, self.comment = effect, effect.sentence(applied=applied)
 
     def changing(self) -> None:

@@ -69,7 +69,7 @@ class Redactor:
         """Return the text, mapping, list or tuple with its secrets redacted; the same object if there are none."""
         if isinstance(value, str):
             return self._text(value)
-        if not isinstance(value, (tuple, list, dict, Mapping)):  # the abstract class last: it takes longest
+        if not isinstance(value, (tuple, list, dict, Mapping)):  # the abstract class last: its check is slow
             return value
         if not self.concerns(repr(value)):
             return value
@@ -90,7 +90,7 @@ class Redactor:
     def named(self, data: Any) -> Any:
         """Redact data that are shown as written; the keys of the mapping, if it is one, are names of things.
 
-        The package `passwd`, unlike a field of that name, has no secret as its value.
+        The value of a package `passwd`, unlike that of a field `passwd`, is not a secret.
         """
         if isinstance(data, Mapping):
             return {self._key(key): self.masked(value) for key, value in data.items()}

@@ -1,7 +1,7 @@
-"""Who asked systemd to stop a unit, as far as a record of sudo or polkit in the journal shows it.
+"""Finds who asked systemd to stop a unit, if a record of sudo or polkit in the journal shows it.
 
-Nothing else records it: not logind, and not systemd, which writes only that the stop begins. polkit records what a user
-was allowed after giving a password, not what its rules allow without one.
+Nothing else records this: logind does not, and systemd records only that the stop begins. polkit records what a user
+was allowed to do after giving a password, but not what its rules allow without a password.
 """
 
 from __future__ import annotations
@@ -25,25 +25,27 @@ STOPPING = "de5b426a63be47a7b6ac3eaac82e2f6f"
 STARTED = "39f53479d3a045ac8e11786248231fbf"
 """MESSAGE_ID of systemd's record that a unit was started."""
 LONGEST = 100.0
-"""Seconds that a stop may have taken: somewhat more than systemd's own limit."""
+"""Greatest duration of a stop in seconds: somewhat more than systemd's own limit."""
 SHORTLY = 2.0
 """Seconds within which systemd begins the stop after sudo has written its record."""
 LINES, PATIENCE = 200, 3.0
 """Most records that are read; seconds within which that must be done."""
 SUDO = "/usr/bin/sudo"
-"""The program that has written a record, as the kernel knows it: everybody can have a program with the name `sudo`."""
+"""The path of the program that wrote a record, which the kernel knows: anyone may have a program with the name
+`sudo`."""
 FIELDS = re.compile(r"(?:[A-Z]+=.* ; )?")
-"""What is between the user and the command in sudo's record of a command that it runs. What it has refused is written
-otherwise. A user may choose the text, so the time of a match is proportional to its length.
+"""The text between the user and the command in sudo's record of a command that it runs; records of refused commands
+differ. Users can choose parts of the text, so a match must take time in proportion to its length.
 """
 POLKIT = "polkit.service"
-"""The unit of polkit. Only its own process is in its control group, which journald asks the kernel for."""
+"""The unit of polkit. journald asks the kernel for the control group of a writer; only polkit is in that of this
+unit."""
 AUTHENTICATED = re.compile(
     r"Operator of \S+ successfully authenticated as \S+ to gain \S+ authorization for action "
     r"org\.freedesktop\.systemd1\.manage-units for \S+ \[(?P<command>.*)\] \(owned by unix-user:(?P<user>[^()]+)\)"
 )
-"""polkit's record that a user may do something with units. Of the process, the kernel knows the owner at the end; it
-has chosen its command line itself."""
+"""polkit's record that a user may do something with units. The kernel knows the owner of the process, at the end of the
+record; the process may have chosen its command line itself."""
 ELSEWHERE = ("-H", "-M", "--host", "--machine", "--user", "--global", "--root", "--image")
 """Options with which systemctl does not ask the system manager of this host."""
 
@@ -53,7 +55,7 @@ Record = Mapping[str, Any]
 async def stop_request(ctx: Context, unit: str, before: float) -> str:
     """Return who asked for the last stop of a unit before a Unix time, as the end of a sentence; empty if unknown.
 
-    A person is named only if the journal shows that this user ran `systemctl stop UNIT`, or the like, through sudo, or
+    A user is named only if the journal shows that this user ran `systemctl stop UNIT`, or the like, through sudo, or
     gave a password to polkit for it, just before systemd began the stop.
     """
     argv = ("--output=json", "--no-pager", "--quiet", f"--lines={LINES}")
@@ -69,7 +71,7 @@ async def stop_request(ctx: Context, unit: str, before: float) -> str:
 
 def asked(records: list[Record], unit: str) -> str:
     """Return who asked for the last stop of a unit in these records of the journal."""
-    records = sorted(records, key=_time)  # they were written in the order in which they arrived
+    records = sorted(records, key=_time)  # journalctl prints them in the order in which they arrived
     events = [index for index, each in enumerate(records) if each.get("MESSAGE_ID") in (STOPPING, STARTED)]
     if not events or records[events[-1]]["MESSAGE_ID"] != STOPPING:
         return ""
@@ -109,9 +111,9 @@ def _who(record: Record, unit: str) -> tuple[str, str] | None:
 def _by_sudo(record: Record, unit: str) -> str:
     """Return the user who asked for the stop, by a record of sudo; empty if it is another record.
 
-    The kernel knows the user that has written the record, so no user can write it in the name of another. Names of
-    directories and files are in it as well, and others may have chosen these: a record with two commands counts for
-    nothing.
+    The kernel knows the user that wrote the record, so no user can write it in the name of another. The record also
+    contains names of directories and files, which other users may have chosen, so a record with two commands is
+    ignored.
     """
     head, *commands = str(record.get("MESSAGE")).split("COMMAND=")
     name, _, fields = head.lstrip().partition(" : ")

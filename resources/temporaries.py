@@ -17,7 +17,7 @@ TEMPORARY = re.compile(rb"\..*\.holdfast-([0-9a-f]+)-[0-9a-f]+", re.DOTALL)
 OWN: set[str] = set()
 """Names of temporary files that this process is using.
 
-All others with its process id were left by a process that was killed.
+Other names with this process id were left by an earlier process, which was killed.
 """
 _numbers = itertools.count()
 

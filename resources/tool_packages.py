@@ -1,4 +1,4 @@
-"""Which package has a tool that kinds run: an error about a missing tool names it."""
+"""Packages of the tools that kinds run: the error for a missing tool names its package."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ PACKAGES: dict[str, tuple[str, str]] = {
     "update-alternatives": ("dpkg", "alternatives"),
     "visudo": ("sudo", "sudo"),
 }
-"""Tool -> its package in Debian and its relatives, and in distributions of RPM packages; empty: they do not have it."""
+"""Tool -> its package in Debian and its relatives, and in distributions of RPM packages; empty if they have none."""
 
 
 def remedy(tool: str) -> str:
-    """Return what to do about a tool that is not there, as the end of an error message."""
+    """Return what to do about a missing tool, as the end of an error message."""
     debian, rpm = PACKAGES.get(posixpath.basename(tool), ("", ""))
     if not debian:
         return "is it installed?"

@@ -25,8 +25,8 @@ class Refreshable:
     async def refresh(self, ctx: Context, apply: bool) -> bool:
         """Act on the change (restart, reload, run again).
 
-        The contract of `check_apply` holds: return False if something was done, or would be without `apply`; True if
-        nothing had to be done. A refresh is delivered at least once, so the action must be harmless when repeated.
+        The contract is that of `check_apply`: return True if nothing had to be done, else False; without `apply`,
+        change nothing. A refresh is delivered at least once, so the action must be harmless when repeated.
         """
 
 
@@ -153,11 +153,11 @@ class Later(enum.Enum):
 
 
 LATER: Final = Later.LATER
-"""In the place of an argument of a `Referring` kind that another resource sends."""
+"""Stands for an argument of a `Referring` kind whose value another resource sends."""
 
 
 class Referring(Recvable):
-    """Names other states in its arguments, and receives what identifies their things once these exist.
+    """Names other states in its arguments, and receives the identifiers of their things once these exist.
 
     Its fields accept `LATER`.
     """
@@ -169,11 +169,11 @@ class Referring(Recvable):
 
     @abstractmethod
     def is_absent(self) -> bool:
-        """Return whether the thing is not to exist."""
+        """Return whether the thing should not exist."""
 
     @abstractmethod
     def is_known_by(self, argument: str) -> bool:
-        """Return whether an argument tells which thing is meant; others are of no importance if it is to be absent."""
+        """Return whether an argument identifies the thing. Only such arguments matter if the thing should be absent."""
 
 
 class Member(NamedTuple):

@@ -25,7 +25,7 @@ LAYOUT = frozenset("\n\t")
 
 @cache
 def obeyed() -> re.Pattern[str]:
-    """Return the expression of one such character; compiled when it is first used, which most runs do not."""
+    """Return the expression of one such character. It is compiled at its first use, as most runs do not need it."""
     return re.compile(f"[{OBEYED}]")
 
 

@@ -1,4 +1,4 @@
-"""What a watch reports apart from None, which stands for "armed" or "may have changed"."""
+"""Items that a watch reports besides None, which means "armed" or "may have changed"."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Final, Literal, NamedTuple
 
 
 class Unwatched(NamedTuple):
-    """Changes are not reported from now on, until the next item. The watch goes on by itself."""
+    """Changes are not reported from now on until the next item. The watch recovers by itself."""
 
     why: str
 
 
 class Missed(NamedTuple):
-    """Changes may have been missed: the resource is checked at once, also if it has failed a moment ago."""
+    """Changes may have been missed: the resource is checked at once, even if its last run has just failed."""
 
 
 MISSED: Final = Missed()
 WatchItem = Unwatched | Missed | None
 KernelTopic = Literal["hostname", "modules", "mounts", "swaps"]
-"""What changes without a path that could be watched."""
+"""Things of the kernel that change and have no path to watch."""

@@ -140,7 +140,7 @@ def _ended(done: Completed) -> str:
 
 
 class ProcessEnds:
-    """Watches the ends of processes, which change while the watch runs. A context manager, which closes all."""
+    """Watches the ends of a changing set of processes. A context manager, which closes all descriptors."""
 
     def __init__(self) -> None:
         self._descriptors: dict[int, int] = {}
@@ -154,7 +154,7 @@ class ProcessEnds:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Watch no process any more."""
+        """Stop watching all processes."""
         self.follow(())
 
     def follow(self, pids: Collection[int]) -> None:

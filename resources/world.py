@@ -9,9 +9,9 @@ from typing import Protocol
 class World(Protocol):
     """Strings that hosts share, and maps with one string for each host.
 
-    Without etcd, the resources of one host share them. A method that fails raises `Permanent`, `OSError`, or
-    `Temporary` while the strings cannot be read or written. A watch that fails ends with these, too. While etcd is
-    away, strings are read as they were last seen, and watches report a possible change when it is back.
+    Without etcd, the resources of one host share them. A method raises `Temporary` while the strings cannot be read or
+    written, and otherwise `Permanent` or `OSError`; a failed watch ends with one of these. While etcd cannot be
+    reached, reads return the last known strings; when it is back, watches report a possible change.
     """
 
     async def string(self, key: str) -> str | None:

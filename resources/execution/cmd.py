@@ -1,7 +1,7 @@
 """Salt's `cmd` functions, which run commands, for `module.run` alone.
 
-In templates, the functions of these names are others, which the setting `template_commands` allows. Unlike in Salt, a
-command with a status other than 0 is a failure.
+Templates have functions of their own under these names, if the setting `template_commands` allows them. Unlike in Salt,
+a command with a status other than 0 is a failure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Salt's `group` functions that change something; templates have those that look."""
+"""Salt's `group` functions that change something; templates have those that only query."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, PkgSpec
 
 OPTIONS = frozenset({"fromrepo", "skip_verify", "update_holds", "only_upgrade", "install_recommends"})
-"""Further parameters of Salt's `pkg.install`; the provider says which of them it supports."""
+"""Further parameters of Salt's `pkg.install`; each provider documents which of them it supports."""
 
 
 def _words(name: object) -> list[str]:
@@ -119,7 +119,7 @@ async def download(host: ExecutionHost, *packages: str) -> dict[str, str]:
     return await host.interface(PkgInterface).download(packages)
 
 
-# -- functions that only look --------------------------------------------------------------------------------------
+# -- functions that only query -------------------------------------------------------------------------------------
 
 
 async def _installed(host: ExecutionHost, names: Sequence[str] = ()) -> dict[str, str]:

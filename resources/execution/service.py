@@ -83,7 +83,7 @@ async def systemctl_reload(host: ExecutionHost) -> bool:
     return True
 
 
-# -- functions that only look --------------------------------------------------------------------------------------
+# -- functions that only query -------------------------------------------------------------------------------------
 
 
 async def _is(host: ExecutionHost, name: str, field: str) -> bool:

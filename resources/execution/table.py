@@ -2,7 +2,7 @@
 
 Each function is a coroutine in the module of this package that has the name of Salt's module. Its first parameter is
 the `ExecutionHost`, the others are those of Salt's function. A function that changes something returns a `ChangeSet`,
-or the value of Salt's function if no interface describes the change. A function that only looks is registered with
+or the value of Salt's function if no interface describes the change. A function that only queries is registered with
 `looks=True`, and returns its value in Salt's shape.
 
 `module.run` calls all of them, and the functions of templates. docs/calls.md is generated from this table.
@@ -97,7 +97,8 @@ def functions() -> dict[str, ExecutionFunction]:
 def why_not(name: str, others: Mapping[str, object]) -> str:
     """Return why there is no such function, with the reason or the most similar name; `others` are further functions.
 
-    A reason belongs to one function or to a whole module of Salt. A name of `holdfast call` gets Salt's names for it.
+    A reason belongs to one function or to a whole module of Salt. For a function of `holdfast call`, the message names
+    the functions of Salt that call it.
     """
     known = sorted({*functions(), *others})
     reason = REFUSED.get(name) or REFUSED.get(name.partition(".")[0])

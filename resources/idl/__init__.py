@@ -162,7 +162,7 @@ def field(
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 class Struct:
-    """Base of structs, which a class without any base is, too. A subclass inherits the fields.
+    """Base of structs; a class without a base is a struct, too. A subclass inherits the fields.
 
     `tag`: the value by which a union of structs knows this one; on the wire it is the member `type`.
     """
@@ -182,9 +182,9 @@ class Config(Struct):
 class Resource:
     """Base of resources.
 
-    `poll`: seconds between two looks at what reports no events; without it, the provider has a watch. `delete_first`:
-    a replacement deletes the old resource before it creates the new one. Subclasses inherit these two. `version`:
-    version of the stored state; `formerly`: former tokens of the resource.
+    `poll`: seconds between two probes of a resource that reports no events; without it, the provider has a watch.
+    `delete_first`: a replacement deletes the old resource before it creates the new one. Subclasses inherit these two.
+    `version`: version of the stored state; `formerly`: former tokens of the resource.
     """
 
     idl_options: dict[str, Any]
@@ -212,7 +212,7 @@ class Resource:
 
 
 class NamedResource(Resource):
-    """Base of resources that have a name of their own; where none is given, one is made."""
+    """Base of resources that have a name of their own; if the user gives none, one is generated."""
 
     name: Annotated[str, limits(shortest=1)] = field(replaces=True, computed=True)
     """Name of the resource."""
@@ -236,7 +236,7 @@ def _rule(word: str, fields: tuple[str, ...]) -> Callable[[Class], Class]:
 
 
 def ordered(*fields: str) -> Callable[[Class], Class]:
-    """Require that the values of these fields do not decrease; those that are not given are passed over."""
+    """Require that the values of these fields do not decrease; fields that are not given are ignored."""
     return _rule("ordered", fields)
 
 
@@ -251,7 +251,7 @@ def at_most_one(*fields: str) -> Callable[[Class], Class]:
 
 
 def at_least_one(*fields: str) -> Callable[[Class], Class]:
-    """Require that one of these fields is given, or several."""
+    """Require that one or more of these fields are given."""
     return _rule("at least one", fields)
 
 

@@ -1,8 +1,8 @@
-"""Arguments of calls that people and programs write: words of a command line, or JSON; typed by the declaration.
+"""Arguments of calls by people and programs: words of a command line, or JSON; the declaration gives their types.
 
 `nginx` is the next positional argument, `refresh=true` a named one. A parameter that takes several values takes all
-further positional words; by name, its values are separated by commas. A word that begins with `[` or `{` is JSON where
-the parameter is no text. A name alone stands for a record with this name (`PkgSpec`).
+further positional words; by name, its values are separated by commas. A word that begins with `[` or `{` is JSON unless
+the parameter is text. A name alone stands for a record with this name (`PkgSpec`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.resources.spelling import nearest
 MANY = (collections.abc.Sequence, collections.abc.Set, list, tuple, set, frozenset)
 """Types of parameters that take several values."""
 ABSENT = ("null", "none")
-"""Words that mean null, for parameters that accept null and no text."""
+"""Words that mean null, for parameters that accept null but not text."""
 NAMING = ("name", "names", "new_name", "pkgs")
 """Parameters that name what a function changes."""
 ANY = "*"
@@ -103,7 +103,7 @@ class Signature:
         return found
 
     def _read(self, name: str, text: str) -> Any:
-        """Return the value that the text of one argument stands for."""
+        """Return the value of one argument, given as text."""
         hint = self._hints.get(name, Any)
         if str in _members(hint):
             return text
@@ -133,7 +133,7 @@ class Signature:
         return found
 
     def _demand_fields(self, name: str, record: Any, written: Any) -> None:
-        """Refuse fields that a record does not have: as a result, it would take them as `extra`."""
+        """Refuse fields that a record does not have. In a result, such fields would go into `extra`."""
         if isinstance(record, Result) and isinstance(written, Mapping):
             fields = type(record).model_fields
             if unknown := sorted(map(str, written.keys() - fields)):

@@ -79,7 +79,7 @@ def replaces(*names: str) -> Callable[[Function], Function]:
 
 
 def looks(function: Function) -> Function:
-    """Declare that a function changes nothing, although no interface says so: one that only a provider has.
+    """Declare that a function changes nothing, if only a provider has it, so that no interface can say this.
 
     Without this declaration, such a function counts as one that may change anything.
     """

@@ -252,7 +252,7 @@ class Bound:
         return call
 
     def _demand_words(self, function: str, value: Any) -> None:
-        """Raise `ArgumentError` for a text that a command would read as an option, or that no command can be given."""
+        """Raise `ArgumentError` for a text that a command would read as an option, or that no command accepts."""
         for each in [value] if isinstance(value, str) else value or ():
             for text in (each.name, each.version, each.source) if isinstance(each, PkgSpec) else (each,):
                 if isinstance(text, str) and text.startswith("-"):

@@ -1,4 +1,4 @@
-"""Decides by the table of `rows.py` what each function of an interface does, with one provider on one host."""
+"""What each function of an interface does with one provider on one host, by the table of `rows.py`."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from holdfast.resources.errors import Permanent
 class InterfaceError(Permanent):
     """A function of a virtual module is missing on this host, or violates its interface.
 
-    `module` is the virtual name, `function` the function, `provider` the tool that serves it here, and `needed` the
-    grains that decided: grain -> the values, one of which it needs.
+    `module` is the virtual name, `function` the function, and `provider` the tool that serves it here. `needed` has the
+    grains that decided: grain -> the values that it may have.
     """
 
     def __init__(

@@ -26,9 +26,9 @@ class LanguageInterface(Interface, name="language", chosen_by_name=True):
     Functions that change something return what they changed, including dependencies that the tool lists; with `test`
     they change nothing and return what they would change. They raise `Permanent` if the tool refuses.
 
-    With `test`, and in functions that only query, no code of a package runs that is not installed: what only such code
-    can tell is `unknown until installed`. Packages that are in the target already may run code whenever their tool
-    starts, such as `.pth` files of Python and plugins of gem.
+    With `test`, and in functions that only query, the code of packages that are not installed never runs. What only
+    this code could tell is reported as `unknown until installed`. Packages that are in the target already may run code
+    whenever their tool starts, as `.pth` files of Python and plugins of gem do.
     """
 
     words: ClassVar[frozenset[str]] = frozenset({

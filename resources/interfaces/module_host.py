@@ -1,7 +1,7 @@
-"""`__host__` and `__grains__` of plain modules that are providers: those of the host for which a module is called.
+"""`__host__` and `__grains__` of plain modules that are providers: proxies for the host for which a module is called.
 
-A process has each module once, but may use it for several hosts at the same time: the agent's own, that of a template,
-and that of a check. So the two names are proxies, and each call of the module says which host they stand for.
+A process imports each module once, but may use it for several hosts at the same time: the agent's own, that of a
+template, and that of a check. Each call of the module sets the host to which the proxies refer.
 """
 
 from __future__ import annotations

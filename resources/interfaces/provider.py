@@ -44,7 +44,7 @@ class Confine(NamedTuple):
     missing: str = ""
     """Meaning of a missing path, for messages."""
     unless: Mapping[str, str] = {}
-    """Command -> program of another tool: where the command is a link to it, users of the host use that tool."""
+    """Command -> program of another tool. If the command is a link to this program, the host uses the other tool."""
 
     def wrong(self) -> str:
         """Return which field has a value of a wrong type; empty if all are right."""
@@ -75,7 +75,7 @@ class Confine(NamedTuple):
 
 
 class Provider:
-    """Serves one interface with one tool. Created once for a host, when the interface is first used.
+    """Serves one interface with one tool. One object is created for a host, when the interface is first used.
 
     MUST set `implements`; SHOULD set `confine`. The public methods are functions of the virtual module; a function that
     is only for callers of the tool itself is decorated with `physical`. A method that the interface does not have, and
@@ -230,7 +230,7 @@ def functions(provider: Any) -> Functions:
 
 
 def _of_object(provider: Any) -> dict[str, Any]:
-    """Return the members that may be functions. Properties are none, and are not read: their code could do anything."""
+    """Return the members that may be functions. Properties are not read, because their code could do anything."""
     names = [name for name in dir(provider) if not name.startswith("_") and not hasattr(Provider, name)]
     read = [name for name in names if not isinstance(inspect.getattr_static(provider, name), PROPERTIES)]
     return {name: getattr(provider, name) for name in read if name in vars(type(provider)) or name != "host"}
@@ -264,7 +264,7 @@ def _virtual(module: ModuleType) -> Iterator[str]:
 
 
 def register_module(module: ModuleType, interfaces: Callable[[str], type[Interface] | None]) -> None:
-    """Register a module as a provider, if it declares that it is one.
+    """Register a module as a provider, if it declares an interface.
 
     `interfaces` finds an interface by its virtual name. A module with a `__virtualname__` and no `__interface__` is
     accepted only by bindings that are not strict; if no interface has that name, one is generated from the module's

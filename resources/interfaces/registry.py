@@ -87,7 +87,7 @@ def serving(name: str) -> tuple[type[Interface], str | None]:
     """Return the interface for calls of `name.function`, and the tool that the caller names in this way.
 
     `name` is a virtual module, or a tool of an interface that is `chosen_by_name`. Raises `Permanent` if it is neither,
-    and for such an interface itself.
+    or if it is the virtual module of such an interface.
     """
     interface = find(name)
     if interface is not None and not interface.chosen_by_name:
@@ -152,8 +152,8 @@ def bind(
     """Return the virtual module on this host. `override` is the tool that the operator chose.
 
     `tool` is the one that the caller names, for interfaces that are `chosen_by_name`. Raises `Permanent` if there is no
-    such tool, if none fits (with the reason of each refusal), or if several fit equally well; and the errors of `Bound`
-    if the chosen one violates its interface.
+    such tool, if none fits (with the reason of each refusal), or if several fit equally well. Raises the errors of
+    `Bound` if the chosen provider violates its interface.
     """
     if interface.chosen_by_name:
         return Bound(choose_named(interface, host, tool, strict=strict), host, strict=strict)

@@ -26,7 +26,7 @@ SMALLEST: Mapping[object, object] = {str: "", bool: False, int: 0, float: 0.0}
 
 
 def strict(kind: Any) -> Any:
-    """Return a type of a result in which no text, number or truth value is converted from another type."""
+    """Return a type for results that converts no text, number or truth value from another type."""
     if kind in SMALLEST:
         return Annotated[kind, Strict()]
     origin, parts = get_origin(kind), get_args(kind)
@@ -97,7 +97,7 @@ class PkgSpec(Result):
 
     name: StrictStr
     version: StrictStr | None = None
-    """Exactly this version; None: the candidate."""
+    """The version to install; None: the candidate."""
     source: StrictStr | None = None
     """Path of a package file to install instead of asking the repositories."""
     reinstall: StrictBool = False

@@ -1,8 +1,8 @@
 """The table of interfaces and providers: what a call of one function does on one host, and what is logged.
 
-The interface promises a function or not; `supported` and `not_applicable` of it match the host's grains, do not match,
-or are not declared (None); the provider has the function, lacks it, has something else of that name, or has it with
-another signature. Only functions that really run count as present (`has`).
+A row depends on three things. The interface promises the function or not. Its `supported` and `not_applicable` match
+the host's grains, do not match, or are not declared (None). The provider has the function, lacks it, has something else
+of that name, or has it with another signature. Only functions that really run count as present (`has`).
 """
 
 from __future__ import annotations

@@ -78,5 +78,5 @@ def _annotations(promised: Callable[..., Any], provided: Callable[..., Any], nam
 
 
 def _is_at_least(have: Any, want: Any) -> bool:
-    """Return whether a result of one type is also one of the other: it is the same, or a subclass with more fields."""
+    """Return whether the type `have` is the type `want`, or a subclass of it with more fields."""
     return bool(have == want or (inspect.isclass(have) and inspect.isclass(want) and issubclass(have, want)))

@@ -1,4 +1,4 @@
-"""Safe resolution of all paths: no unprivileged user can exploit what root does with a path.
+"""Safe access to all paths: no unprivileged user can exploit what root does with a path.
 
 `trust` determines who may write a file, `readers` who may read it, and `mounts` which file systems users have mounted.
 `walk` resolves a path to the entry of a directory; `place` and `attributes` read and change that entry. `home` is that

@@ -74,7 +74,7 @@ def acl_of(handle: Handle) -> bytes:
 
 
 def acl_at(path: str, *, follow: bool) -> bytes:
-    """Return the ACL of a path, as `acl_of`. `follow`: that of the target of a link, which itself has none."""
+    """Return the ACL of a path, as `acl_of`. `follow`: return that of a link's target; a link has no ACL."""
     try:
         return os.getxattr(path, ACL, follow_symlinks=follow)
     except OSError:

@@ -1,4 +1,4 @@
-"""Change of a file in its place, where no other file can be put: it is a mount point, as /etc/hosts in containers."""
+"""Changes a file that cannot be replaced because it is a mount point, such as /etc/hosts in a container."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def overwrite(place: Place, data: bytes, *, mode: int, uid: int = -1, gid: int =
     """Write all data over the content of a file that is a mount point; -1 leaves the owner.
 
     Readers may meanwhile see a mixture of both. If the data cannot be written, the former content is written back.
-    Raises `OSError`, `Permanent` for what is no regular file, and `Unsafe` where another user may have put it.
+    Raises `OSError`; `Permanent` if the file is not a regular file; `Unsafe` if another user may have put it there.
     """
     if not is_mounted(place):
         raise Unsafe(f"cannot write {place.path} in place: nothing is mounted there")
@@ -32,7 +32,7 @@ def overwrite(place: Place, data: bytes, *, mode: int, uid: int = -1, gid: int =
     old = read_whole(handle.fd, seen, LIMIT, place.path)
     present = stat.S_IMODE(seen.st_mode)
     try:
-        os.fchmod(handle.fd, present & mode)  # who may not read the new content cannot read it for a moment either
+        os.fchmod(handle.fd, present & mode)  # before the new content: no user may read it too early
         _put(handle, data)
     except OSError:
         with suppress(OSError):
@@ -47,7 +47,7 @@ def overwrite(place: Place, data: bytes, *, mode: int, uid: int = -1, gid: int =
 
 
 def _put(handle: Handle, data: bytes) -> None:
-    """Write the data first and cut the file then, so that it is never empty. Raises `OSError`."""
+    """Write the data, then cut the file to their length: the file is never empty. Raises `OSError`."""
     os.lseek(handle.fd, 0, os.SEEK_SET)
     handle.write(data)
     os.ftruncate(handle.fd, len(data))

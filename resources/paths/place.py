@@ -99,7 +99,7 @@ class SafeDirectory:
         return replace(self, info=info, holders=holders, weak=weak)
 
     def as_if_private(self) -> SafeDirectory:
-        """Return the directory as if only its owner could write it, for a plan that includes this change."""
+        """Return the directory as it will be when only its owner can write it, for a plan with this change."""
         return replace(self, holders=self.above)
 
     def open(self) -> Handle:
@@ -284,7 +284,7 @@ class Place:
         self.demand_followed(info)
 
     def keeps_attributes(self, info: os.stat_result, uid: int) -> bool:
-        """Return whether a new file of `uid` (-1: the agent) keeps ACL, attributes and mode bits of the present one."""
+        """Return whether a new file of `uid` (-1: the agent) may keep ACL, attributes and mode bits of the old one."""
         return info.st_uid == uid or (not self.who(info) and info.st_uid in trusted_uids())
 
     def changes_hands(self, info: os.stat_result, uid: int) -> bool:
@@ -315,7 +315,7 @@ class Place:
     def mkdir(self, uid: int = -1, gid: int = -1, mode: int | None = None) -> SafeDirectory:
         """Make a directory: private at first, then with owner and mode.
 
-        Without a mode it is 0755, with the set-group-ID bit of its parent, unless an untrusted user may write that.
+        The default mode is 0755, with the set-group-ID bit of the parent unless an untrusted user may write the parent.
         Raises `OSError`, and `Unsafe` if it was replaced.
         """
         os.mkdir(self.at, 0o700, dir_fd=self.fd)

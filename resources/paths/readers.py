@@ -9,7 +9,7 @@ from holdfast.resources.paths.place import Place
 
 
 def everyone_reads(place: Place, *modes: int | None) -> bool:
-    """Return whether all users may read the file at a place, if it has each of these modes. None is no mode.
+    """Return whether all users may read the file at a place with each of these modes. A mode that is None is ignored.
 
     False also if an untrusted user can change the path, which may lead elsewhere at another time. Raises `OSError`.
     """

@@ -38,7 +38,8 @@ AGE = 60.0
 """Seconds after which a cached directory is resolved again: its inode number may have been reused."""
 
 _known: dict[str, tuple[SafeDirectory, tuple[int, ...], float, int]] = {}
-"""Path of a directory that only trusted users can change -> it, its identity, the end of its validity, the user."""
+"""Path of a directory that only trusted users can change -> the directory, its identity, when the entry expires, and
+the user."""
 
 
 def at(path: str, *, follow: bool = False) -> Place:
@@ -120,9 +121,9 @@ def read_trusted(path: str, limit: int = LIMIT, *, secret: bool = False) -> byte
 
 
 def demand_trusted_file(path: str) -> None:
-    """Raise `Unsafe` unless only trusted users could have put the file at a path there, or written it.
+    """Raise `Unsafe` unless only trusted users could have put the file at this path, or written it.
 
-    Raises `OSError` if there is none, and `Permanent` for what is no regular file.
+    Raises `OSError` if there is no file, and `Permanent` if it is not a regular file.
     """
     _open_trusted(path)
 

@@ -1,4 +1,4 @@
-"""Fields of accounts: how a wanted value is compared with the present one, and what no account file can have."""
+"""Fields of accounts: how wanted and present values are compared, and which values an account file cannot hold."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TYPES: Mapping[str, tuple[Any, str]] = {
 }
 """Field -> its type, and what messages call it; other fields are texts, which may look like numbers."""
 NOT_IN_NAMES = re.compile(r"^-|[\s:,/\x00-\x1f\x7f]|^$")
-"""What would end the field of an account file, or make a tool read the name as an option."""
+"""Finds what would end the field of an account file, or make a tool read the name as an option."""
 
 
 def known(user: User, field: str, wanted: Any = None) -> Any:

@@ -1,8 +1,8 @@
 """Other programs that change the account files, found by the locks that they hold until all files agree again.
 
-The shadow tools, vipw and systemd-sysusers lock `.pwd.lock`, as lckpwdf(3) does; the shadow tools and vipw also make
-`passwd.lock` and its like, with their process id. userdel writes passwd first, and group last: a decision by what is
-between would give a new account the group that userdel is about to remove.
+The shadow tools, vipw and systemd-sysusers lock `.pwd.lock`, as lckpwdf(3) does; the shadow tools and vipw also create
+`passwd.lock` and the like, with their process id. userdel writes passwd first and group last. A decision made in
+between could give a new account the group that userdel is about to remove.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def changing(etc: Path) -> str:
 
 
 def _maker(lock: Path) -> int:
-    """Return the running process that has made a lock file; 0 if there is none: the tools remove a file it left."""
+    """Return the running process that has created a lock file; 0 if there is none. The tools remove leftover files."""
     try:
         pid = int(lock.read_bytes().strip(b"\0\n "))
         os.kill(pid, 0)

@@ -1,4 +1,4 @@
-"""What pacman's library keeps on disk, and the output of pacman's commands, as the pacman provider reads them."""
+"""Parsers for the files of pacman's library and for the output of pacman's commands."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def offered(text: str) -> dict[str, list[str]]:
 
 
 PROBLEM = re.compile(r"^:: (?!.*(?:\?|\.\.\.))(.+)|^(.+ exists in .+)$", re.MULTILINE)
-"""A line of pacman's standard output that says why a transaction is impossible; questions and progress are left out."""
+"""A line of pacman's standard output that says why a transaction is impossible; no question and no progress."""
 
 
 def problems(stdout: str, stderr: str) -> str:

@@ -1,4 +1,4 @@
-"""What apk 2 and apk 3 print, and what their database has."""
+"""Parsers for the output and the database of apk 2 and apk 3."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def _offered(text: str) -> Iterator[str]:
 def repositories(out: str, err: str, configured: Collection[str]) -> tuple[dict[str, Outcome], dict[str, str]]:
     """Parse `apk update`: the outcomes by repository, and the reasons of those that failed.
 
-    apk 3 names all repositories; apk 2 names no local ones, which are among those of `configured`. A repository on a
-    server counts as updated: apk does not say whether its index was a new one.
+    apk 3 names all repositories. apk 2 does not name local ones; these are taken from `configured`. A repository on a
+    server counts as updated, because apk does not say whether its index was new.
     """
     why = dict(UNREAD.findall(err))
     known = dict.fromkeys([*(name.rstrip("/") for name in configured), *FETCHED.findall(out), *READ.findall(out), *why])

@@ -1,4 +1,4 @@
-"""The keys of apt's repositories: each is in a file of its own, which its repository names in `Signed-By`."""
+"""The keys of apt's repositories. Each key has a file of its own, which the repository names in `Signed-By`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.resources.providers._dpkg import ETC
 
 KEYRINGS = "keyrings"
 ENDINGS = (".asc", ".gpg", ".pgp")
-"""Endings of files of keys; one that ends in .asc is in ASCII armor, the others are not."""
+"""Endings of files of keys; only files that end in .asc are in ASCII armor."""
 READABLE = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
 RepoChanges = dict[str, dict[str, Any]]
 """Id of a repository, or path of a key -> {old, new}; None means that there is none."""
@@ -33,7 +33,7 @@ def parsed_key(name: str, key: object) -> bytes:
 
 
 def key_path(repo: Repo) -> Path:
-    """Return the path of a repository's key: that in `Signed-By`, or one that follows from the id.
+    """Return the path of a repository's key: that in `Signed-By`, or a path made from the id.
 
     Raises `Permanent` if `Signed-By` is not the path of one file of keys.
     """
@@ -48,7 +48,7 @@ def key_path(repo: Repo) -> Path:
 
 
 def change_of_key(locate: Callable[[Path], Path], path: Path, key: bytes) -> tuple[RepoChanges, Path, str]:
-    """Return what differs in the file of a key, its path, and its right content."""
+    """Return what differs in the file of a key, its path, and the content that it should have."""
     present = read_config(locate(path))
     text = armored(key) if path.suffix == ".asc" else key.decode(errors="surrogateescape")
     if present is None:

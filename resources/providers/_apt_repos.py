@@ -1,8 +1,8 @@
 """Changes of apt's repositories and of their keys. All functions block.
 
-A new repository gets a file of its own, in the format of deb822, unless the caller names another file; one that exists
-is changed where it is, and everything else in its file stays as it is. The key of a repository is in a file of its own,
-which only this repository trusts (`Signed-By`).
+A new repository gets a file of its own, in the format of deb822, unless the caller names another file. An existing
+repository is changed in its file, and everything else in this file stays as it is. The key of a repository has a file
+of its own, which only this repository trusts (`Signed-By`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def set_repo(locate: Locate, repo: Repo, options: Mapping[str, Any], tried_in: P
     """Return the change that adds a repository or changes it, with its key.
 
     `tried_in` is the directory of the candidate. Raises `Permanent` for a value that the file could not hold, for a key
-    that is none, and for a file that other users could have written.
+    that is not a public key, and for a file that other users could have written.
     """
     if unknown := options.keys() - SETTINGS:
         raise Permanent(f"cannot set repository {repo.id}: unknown options: {', '.join(sorted(unknown))}")
@@ -93,7 +93,7 @@ def set_repo(locate: Locate, repo: Repo, options: Mapping[str, Any], tried_in: P
 
 
 def _text(file: SourceFile, repo: Repo, fields: Mapping[str, str]) -> str:
-    """Return the entry as its file has it."""
+    """Return the text of an entry in the format of its file."""
     return paragraph(fields) if file.is_deb822 else one_line(repo, fields)
 
 
@@ -137,7 +137,7 @@ def _released(fields: Mapping[str, str]) -> set[tuple[str, str]]:
 
 
 def _others(file: SourceFile, name: str, known: Sources) -> RepoChanges:
-    """Return that all other entries of a file are removed."""
+    """Return the changes that remove all other entries of a file."""
     return {
         other: {"old": _shown(described(other, file.path, entry.fields)), "new": None}
         for other, (each, entry) in known.items()

@@ -1,4 +1,4 @@
-"""Whether units of systemd start at boot: what their unit file states say, init scripts, and generators."""
+"""Whether units of systemd start at boot, by their unit file states, their init scripts, and generators."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FIXED = ("static", "masked", "masked-runtime")
 SCRIPT_PLACES = (str(SCRIPTS), "/etc/rc.d/init.d")
 """Directories of scripts, as systemd names them."""
 GENERATORS = tuple(Path(prefix, "lib/systemd/system-generators/systemd-sysv-generator") for prefix in ("/usr", "/"))
-"""Where the program is that makes units for scripts."""
+"""Paths of the program that makes units for scripts."""
 INSTALLERS = tuple(Path(prefix, "lib/systemd/systemd-sysv-install") for prefix in ("/usr", "/"))
-"""Where the program is by which systemd changes the links of scripts."""
+"""Paths of the program by which systemd changes the links of scripts."""
 PACKAGES = {"Debian": "systemd", "RedHat": "chkconfig"}
 """Family of distributions -> the package with this program."""
 RUNTIME_LINKS = Path("/run/systemd/system")
@@ -38,7 +38,7 @@ class AtBoot(NamedTuple):
     enabled: bool | None
     """None if it can be neither enabled nor disabled."""
     partly: bool = False
-    """Whether only a part of what enables it is there."""
+    """Whether only some of the links that enable the unit exist."""
     script: str = ""
     """The init script of which systemd generates the unit."""
 
@@ -60,7 +60,7 @@ class Boot:
         return AtBoot(None if state in FIXED else state == "enabled")
 
     def also(self, unit: Mapping[str, Any]) -> list[str]:
-        """Return the units that are enabled and disabled in place of one whose unit file state is `indirect`."""
+        """Return the units to enable or disable in place of a unit whose unit file state is `indirect`."""
         text = text_of(self._host.system_path(Path(unit["FragmentPath"]))).replace("\\\n", " ")
         return [name for line in ALSO.findall(text.partition("[Install]")[2]) for name in line.split()]
 
@@ -111,10 +111,10 @@ class Boot:
         return next((path for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
 
     def _ends_with_this_boot(self, unit: Mapping[str, Any]) -> bool:
-        """Return whether what enables a unit is not made again by a generator at the next boot.
+        """Return whether a unit is enabled only until the next boot.
 
-        It is not if the links are in RUNTIME_LINKS, or are those of a generated unit of which a unit file has taken the
-        place since systemd was last reloaded.
+        This is so if its links are in RUNTIME_LINKS, or if a unit file has replaced a generated unit since systemd was
+        last reloaded: the generator does not make the links of that unit again.
         """
         if unit.get("FragmentPath", "").startswith(GENERATED):
             return True

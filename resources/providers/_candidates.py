@@ -1,4 +1,4 @@
-"""Repositories that a tool tries before they are configured: their files are in a directory of their own."""
+"""Candidates: repositories that a tool tries before they are configured, with files in a directory of their own."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ STEPS = ("Preparing to unpack", "Unpacking", "Setting up", "Removing", "Purging"
 FAILED = "dpkg: error processing "
 """Beginning of dpkg's error message."""
 UNMET = re.compile(r" (Pre-)?Depends: | Conflicts: | Breaks: ")
-"""Parts of lines that say why packages conflict."""
+"""Finds the lines that say why packages conflict."""
 SHOWN = 8
 """Greatest number of lines of the step that failed."""
 MOST, LONGEST = 20, 400

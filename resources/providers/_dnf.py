@@ -1,4 +1,4 @@
-"""What dnf 4 prints, and the arguments of the commands of dnf 4 and dnf 5."""
+"""Parsers for the output of dnf 4, and the arguments of the commands of dnf 4 and dnf 5."""
 
 from __future__ import annotations
 

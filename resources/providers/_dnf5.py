@@ -1,4 +1,4 @@
-"""What dnf 5 prints, where it differs from dnf 4."""
+"""Parsers for the output of dnf 5, where it differs from that of dnf 4."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def enabled(text: str) -> dict[str, str]:
 def repositories(progress: str, known: Mapping[str, str]) -> dict[str, Outcome]:
     """Parse the progress of `dnf5 makecache`: id of a repository -> outcome.
 
-    dnf 5 does not say whether it has found something new.
+    dnf 5 does not say whether a repository has changed.
     """
     found: dict[str, Outcome] = {}
     for shown, percent in PROGRESS.findall(progress):

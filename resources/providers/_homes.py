@@ -1,7 +1,7 @@
-"""Safety of home directories: whether root's tools may work on them.
+"""Checks of home directories: whether it is safe for root's tools to work on them.
 
-useradd creates a home directory by its path: it makes the directory and sets owner and mode, and follows a link that a
-user puts there meanwhile. userdel and usermod use the path, too. So only trusted users may be able to replace the home.
+useradd works by path: it makes the directory, sets owner and mode, and follows a link that a user has put there
+meanwhile. userdel and usermod work by path, too. So untrusted users must not be able to replace the home.
 """
 
 from __future__ import annotations

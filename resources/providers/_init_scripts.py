@@ -31,10 +31,10 @@ COMMON = "init-d-script"
 
 
 class InitScriptProvider(CommandServiceProvider, ABC, abstract=True):
-    """Derives from `_enabled` and `_set_enabled` what services have in common whose init scripts have LSB actions.
+    """Derives from `_enabled` and `_set_enabled` what all services with LSB init scripts have in common.
 
-    The status is that of the script's action `status`. A script without this action, and without a pid file, does not
-    tell whether its service runs.
+    The status is that of the script's action `status`. If a script has neither this action nor a pid file, it is
+    unknown whether its service runs.
     """
 
     def __init__(self, host: ProviderHost) -> None:
@@ -46,7 +46,7 @@ class InitScriptProvider(CommandServiceProvider, ABC, abstract=True):
         """Return whether a service starts at boot; None if it can be neither enabled nor disabled."""
 
     def _partly(self, name: str) -> bool:
-        """Return whether only some runlevels of the boot start a service that they all should start."""
+        """Return whether only some of the boot's runlevels start a service that all of them should start."""
         return False
 
     def _command(self, name: str) -> tuple[str, ...]:
@@ -98,12 +98,12 @@ def names_in(directory: Path) -> set[str]:
 
 
 def is_of_init(name: str) -> bool:
-    """Return whether a file in the directory of scripts is no service."""
+    """Return whether a file in the directory of scripts belongs to the init system and is not a service."""
     return name in NO_SERVICES or name.startswith(".") or ".dpkg-" in name
 
 
 def has_action(script: str, action: str) -> bool:
-    """Return whether the text of a script has an action of its own, not one that is the same as a restart."""
+    """Return whether the text of a script has this action, and does not only restart the service for it."""
     if COMMON in script.partition("\n")[0]:
         return True
     labels = [set(re.findall(r"[\w-]+", label)) for label in LABEL.findall(script)]
@@ -112,7 +112,7 @@ def has_action(script: str, action: str) -> bool:
 
 def pid_file(script: str, name: str) -> Path:
     """Return the pid file that a script sets as PIDFILE or declares in a comment; default: /run/NAME.pid."""
-    values = dict(reversed(ASSIGNMENT.findall(script)))  # the first assignment counts
+    values = dict(reversed(ASSIGNMENT.findall(script)))  # the first assignment is used
     declared = re.search(r"^#\s*pidfile:\s*(/\S+)", script, re.MULTILINE)
     path = declared[1] if declared else values.get("PIDFILE", "")
     for _ in range(4):  # variables in the values of variables

@@ -1,7 +1,7 @@
-"""Other programs that use apt and dpkg: found by their locks, with the packages that they change.
+"""Finds other programs that use apt and dpkg, by their locks, and the packages that they change.
 
-A frontend (apt, aptitude) holds `lock-frontend` from its first question to its end, and `lock` whenever no dpkg of its
-own runs; a dpkg holds `lock`. So the locks show that another program is running. The state of a package in dpkg's
+A frontend (apt, aptitude) holds `lock-frontend` from its first question to its end, and `lock` while it does not run
+dpkg; dpkg itself holds `lock`. So the locks show that another program is running. The state of a package in dpkg's
 database shows that it is being changed: the state is no longer `installed` before the first script of the package runs.
 """
 
@@ -22,7 +22,7 @@ class Session:
     """The packages that another program changes, from when the agent notices it until it releases the locks."""
 
     before: PackageDatabase | None
-    """The database before the other program began, as far as it is known."""
+    """The database before the other program began, if it is known."""
     claims: Claims
     """The paths of `packages`."""
     packages: set[str] = field(default_factory=set)

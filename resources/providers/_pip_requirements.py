@@ -1,4 +1,4 @@
-"""Which packages are installed, and which requirements of pip they meet; the Python of the target itself finds out.
+"""Finds the installed packages and the requirements of pip that they meet, by scripts for the Python of the target.
 
 Only that Python knows its packages, its rules for markers, and the files that its user may read.
 """
@@ -99,7 +99,7 @@ for line in asked["requirements"]:
         look(line, line)
 print(json.dumps({"unmet": unmet, "wrong": wrong}))
 """
-"""Reads what is asked as JSON from stdin, and prints `Answered` as JSON."""
+"""Reads the requirements as JSON from stdin, and prints `Answered` as JSON."""
 LIST = r"""import json, re, site, sys
 from importlib import metadata
 found = {}

@@ -38,7 +38,7 @@ class PackageDatabase:
         return self.named(name) or self.provided.get(name, [])
 
     def known(self, names: Iterable[str]) -> object:
-        """Return all data of these packages (default: of all), to be compared with those of another read."""
+        """Return all data of these packages (default: of all), for comparison with another read."""
         marks = (self.held, self.residual, self.unfinished, self.halved)
         return [(self.find(name), *[name in mark for mark in marks]) for name in names] or self
 
@@ -93,7 +93,7 @@ class Cache:
         return self._database if self._stamp else None
 
     def _look(self) -> tuple[object, ...]:
-        """Return values of which at least one changes whenever the database changes; nothing without a database."""
+        """Return values, at least one of which changes whenever the database changes; none without a database."""
         found = tuple(map(_status, self._paths))
         return found if found and found[0] else ()
 

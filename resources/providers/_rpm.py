@@ -1,4 +1,4 @@
-"""What rpm prints, and how rpm compares versions: shared by all package managers that install rpm packages."""
+"""Parsers for rpm's output, and rpm's comparison of versions, for all package managers that install rpm packages."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Planned(NamedTuple):
     """The packages of a planned transaction, each with its version."""
 
     installed: list[tuple[str, str]]
-    """Packages that come beside those with the same name: a kernel does not replace the present one."""
+    """Packages that are installed beside others of the same name: a new kernel does not replace the present one."""
     upgraded: list[tuple[str, str]]
     """Packages that replace those with the same name; the version may be an older one."""
     removed: list[tuple[str, str]]

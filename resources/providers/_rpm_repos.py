@@ -1,6 +1,6 @@
 """Repositories of dnf and zypper: sections of the `.repo` files of a directory. All functions block.
 
-A new repository gets a file of its own; one that exists is changed where it is, and other sections stay as they are.
+A new repository gets a file of its own. An existing one is changed in its file, whose other sections stay as they are.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ LEVELS = frozenset("S2345")
 BOOT = tuple(Path(f"/etc/rc{level}.d") for level in sorted(LEVELS))
 """Directories of the links to the scripts that a boot starts."""
 DEFAULT_START = re.compile(r"^#\s*Default-Start:([ \t0-9A-Za-z]*)$", re.MULTILINE)
-"""Runlevels that the header of a script asks for, as the Linux Standard Base defines it."""
+"""Finds the runlevels that the header of a script asks for, as the Linux Standard Base defines it."""
 
 
 class Start(NamedTuple):
@@ -31,7 +31,7 @@ class Start(NamedTuple):
 
 
 class Runlevels:
-    """The links of this host. They are read anew each time, which takes less time than one call over D-Bus."""
+    """The links of this host, which are read for each call: that takes less time than one call over D-Bus."""
 
     def __init__(self, host: ProviderHost) -> None:
         self._host = host
@@ -44,9 +44,9 @@ class Runlevels:
         return Start(bool(levels), bool(levels) and not wanted <= levels)
 
     async def switch(self, name: str, text: str, enabled: bool, *commands: tuple[str, ...]) -> None:
-        """Run the commands that make the links start a script, or not. Raises `Permanent` if the links are not so then.
+        """Make the links start a script, or not, by Debian's tool. Raises `Permanent` if the tool has not done so.
 
-        Debian's tool does not add a link that is missing while there are others, so all links are made anew then.
+        The tool does not add a missing link if there are others. In this case, all links are removed and made again.
         """
         await self._run(*commands)
         if enabled and self.start(name, text).partly and shutil.which("update-rc.d", path=PATH):

@@ -1,4 +1,4 @@
-"""Runs the commands of a tool that other programs use, too: waits for its lock, and explains its failures."""
+"""Runs the commands of a tool that other programs use, too. Waits for the tool's lock, and explains failures."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Units:
         )
 
     async def _at_boot(self, unit: Mapping[str, Any], file_state: str) -> AtBoot:
-        """Return how a unit starts at boot; `indirect` means that it does if the units in its `Also=` do."""
+        """Return how a unit starts at boot. A unit that is `indirect` does if the units in its `Also=` do."""
         if file_state != "indirect":
             return self.boot.of(unit, file_state)
         states = {await self._file_state(name) for name in self.boot.also(unit)} & {"enabled", "disabled"}
@@ -155,9 +155,9 @@ class Units:
 
 
 def ended(unit: str, service: Mapping[str, Any]) -> str:
-    """Return how a service has ended: `web.service was killed by signal 9 (SIGKILL)`; empty if it has not run.
+    """Return how a service ended: `web.service was killed by signal 9 (SIGKILL)`; empty if it has not run.
 
-    `service` are the properties of the service; ExecMainCode is there if it does not run.
+    `service` has the properties of the service, which include ExecMainCode if it does not run.
     """
     code, status, result = service.get("ExecMainCode", 0), service.get("ExecMainStatus", 0), service.get("Result", "")
     if code not in (EXITED, KILLED, DUMPED):
@@ -172,7 +172,7 @@ def ended(unit: str, service: Mapping[str, Any]) -> str:
 
 
 def _killed(number: int, *, dumped: bool) -> str:
-    """Return which signal has killed a process."""
+    """Return which signal killed a process."""
     try:
         name = f" ({signals.Signals(number).name})"
     except ValueError:  # a real-time signal

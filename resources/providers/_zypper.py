@@ -1,4 +1,4 @@
-"""What zypper prints, mostly as XML (`--xmlout`), and the arguments of its commands."""
+"""Parsers for the output of zypper, mostly XML (`--xmlout`), and the arguments of its commands."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Base classes of the providers of `user` and `group`, which derive the functions from a few that the tool has.
+"""Base classes of the providers of `user` and `group`: they derive all functions from a few methods for the tool.
 
 Queries read the account files of the host. A call that changes something waits until no other program is changing them,
-and is compared with them first: what is as wanted needs no tool, and what cannot be done is refused with `test`, too.
+and compares the wanted values with them first. If nothing differs, no tool runs. A change that is impossible is
+refused, also with `test`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Packages by apk 2 and apk 3, Alpine's package manager.
 
-apk keeps the list of wanted packages, `/etc/apk/world`: `install` and `remove` change it, and apk removes by itself
-what no wanted package needs. A version that was installed by its number stays until another one is asked for.
+apk has a list of wanted packages, `/etc/apk/world`. `install` and `remove` change this list, and apk removes by itself
+the packages that no wanted package needs. A version that was installed by its number stays until another one is
+requested.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class Apk(PkgProvider):
         for entry in await self._entries():
             if not names or entry["P"][0] in names:
                 paths = sorted({*entry.get("paths", ())})
-                # apk tells nothing about the contents of a directory that is missing.
+                # apk does not report the files of a directory that is missing.
                 missing = {path: _apk.deviation(path, "missing") for path in await self._missing(paths)}
                 found[entry["P"][0]] = [here for path in paths if (here := (changed | missing).get(path))]
         return {name: files for name, files in found.items() if files}
@@ -133,7 +134,7 @@ class Apk(PkgProvider):
     # -- helpers -------------------------------------------------------------------------------------------------
 
     async def _configured(self) -> list[str]:
-        """Return the configured repositories if apk does not name them by itself, which apk 3 does."""
+        """Return the configured repositories for apk 2, which does not name all of them; empty for apk 3."""
         if not (await self._run("apk", "--version", looks=True)).stdout.startswith(VERSION_2):
             return []
         return _apk.configured(await self.host.blocking(self._text, REPOSITORIES))

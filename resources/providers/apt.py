@@ -33,8 +33,8 @@ NO_CACHE = "--option=Dir::Cache::pkgcache="
 """Makes apt read dpkg's database itself. Commands that only read would write apt's own copy, which is outdated
 if the database has changed twice in a second without a change of its size."""
 NO_REGEX = "--option=APT::Cmd::Pattern-Only=true"
-"""Otherwise apt reads the name of a package that it does not have, such as `php7.0`, as a regular expression, and
-installs all packages whose names match."""
+"""Without this option, apt reads the name of a package that it does not have, such as `php7.0`, as a regular
+expression, and installs all packages whose names match."""
 APT_GET = ("apt-get", "--quiet", "--assume-yes", NO_CACHE, NO_REGEX)
 APT_CACHE = ("apt-cache", NO_CACHE)
 QUIET = {"DEBIAN_FRONTEND": "noninteractive", "APT_LISTCHANGES_FRONTEND": "none", "UCF_FORCE_CONFFOLD": "1"}

@@ -1,6 +1,6 @@
 """Users and groups by the applets of busybox.
 
-busybox can add and remove accounts, and set passwords and members. It cannot change other fields of an account.
+The applets add and remove accounts, and set passwords and members. They cannot change other fields of an account.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ class BusyboxUsers(UserProvider):
     shares_numbers = False
 
     async def _add(self, new: NewUser) -> None:
-        """Add by adduser, which would take the shell of its environment, and a comment of its own."""
+        """Add by adduser, always with a shell and a comment.
+
+        By default, adduser takes the shell of its own environment, and sets a comment of its own.
+        """
         what, fields = f"add user {new.name}", new.fields
         group = accounts(self.host).group_of(fields["gid"]) if "gid" in fields else None
         primary = group.name if group else None
@@ -77,7 +80,7 @@ class BusyboxUsers(UserProvider):
     # -- what busybox cannot do ----------------------------------------------------------------------------------
 
     def _demand_possible(self, what: str, fields: Mapping[str, Any], new: NewUser | None = None) -> None:
-        """Raise `Permanent` for a group that does not exist, because adduser would have run before addgroup fails."""
+        """Raise `Permanent` for a group that does not exist: otherwise addgroup would fail after adduser has run."""
         known = accounts(self.host)
         missing = [name for name in fields.get("groups", ()) if name not in known.groups]
         if "gid" in fields and known.group_of(fields["gid"]) is None:

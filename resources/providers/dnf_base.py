@@ -1,6 +1,6 @@
 """Base of the providers of packages by dnf 4 and dnf 5: what both commands have in common.
 
-Only `refresh` fetches lists of packages; all other commands use those that are there, however old. A repository that
+Only `refresh` fetches lists of packages; all other commands use the present lists, however old. A repository that
 cannot be reached does not prevent the use of the others.
 """
 
@@ -25,7 +25,8 @@ ASSENT = ("--assumeyes", "--setopt=*.skip_if_unavailable=1")
 STALE = "--setopt=*.metadata_expire=never"
 """Accepts lists of packages of any age."""
 LOOKS = ("--assumeno", "--cacheonly", "--setopt=logdir=/run/holdfast/dnf")
-"""Only reads: downloads nothing, and writes no log beside those of an administrator's commands."""
+"""Switches for commands that only read: they download nothing, and do not write to the log of an administrator's
+commands."""
 
 
 class DnfProvider(RpmProvider, abstract=True):
@@ -36,7 +37,7 @@ class DnfProvider(RpmProvider, abstract=True):
 
     command: ClassVar[str]
     end: ClassVar[str] = ""
-    """What ends a line of `--queryformat`."""
+    """Text that ends a line of `--queryformat`."""
     looks: ClassVar[tuple[str, ...]] = LOOKS
     """Switches of a command that only reads."""
     replaced: ClassVar[re.Pattern[str]]
@@ -110,18 +111,18 @@ class DnfProvider(RpmProvider, abstract=True):
     # -- helpers -------------------------------------------------------------------------------------------------
 
     def _is_binary(self, path: str) -> bool:
-        """Return whether a key is there and not in ASCII armor."""
+        """Return whether a key exists and is not in ASCII armor."""
         try:
             return ARMOR not in paths.read(str(self.host.system_path(Path(path))))
         except FileNotFoundError:
             return False
 
     async def _act(self, *arguments: str, to: str) -> None:
-        """Make a change with the lists that are there."""
+        """Make a change with the present lists."""
         await self._run(self.command, *ASSENT, STALE, *arguments, to=to)
 
     async def _look(self, *arguments: str, to: str) -> str:
-        """Return what a command prints that only reads."""
+        """Return the output of a command that only reads."""
         return (await self._run(self.command, *self.looks, *arguments, to=to, looks=True)).stdout
 
     async def _query_lists(self, fields: str, *names: str, to: str, only: Sequence[str] = ()) -> str:

@@ -81,7 +81,7 @@ class DpkgProvider(PkgProvider, abstract=True):
         return {name: pkgs[0] for name, pkgs in found.items() if pkgs}
 
     async def verify(self, names: Sequence[str] = ()) -> dict[str, list[FileDeviation]]:
-        """Compare digests by `dpkg --verify`, which checks the content of files alone, and whether they exist."""
+        """Compare digests by `dpkg --verify`, which checks only the content of files, and whether they exist."""
         database = await self._cache.read()
         there = [name for name in names if database.named(name)]
         if names and not there:
@@ -116,4 +116,4 @@ class DpkgProvider(PkgProvider, abstract=True):
         return await self._others.have(frozenset(names), frozenset(paths))
 
     def _notice(self) -> None:
-        self._others.at_work()  # another program may have made the change that is read next
+        self._others.at_work()  # the next read may find a change by another program

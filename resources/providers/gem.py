@@ -31,7 +31,7 @@ found, problems = Gem::SpecFetcher.fetcher.search_for_dependency(Gem::Dependency
 unread = problems.grep(Gem::SourceFetchProblem)
 abort "ERROR: #{unread.map(&:wordy).join("; ")}" if found.empty? && unread.any?
 puts found.map { |gem, _| gem.version }.max"""
-"""Asks without `gem search`, which does not report an index that it cannot read."""
+"""Finds the newest version. `gem search` is not used, because it does not report an index that it cannot read."""
 SORT = 'puts ARGV.map { |text| Gem::Version.new(text) }.uniq.sort.reverse.join(",")'
 COMPARE = """begin
   puts Gem::Version.new(ARGV[0]) <=> Gem::Version.new(ARGV[1])
@@ -47,9 +47,9 @@ class Gem(LanguageProvider):
     """Ruby's packages. A path is a directory of gems, as in `GEM_HOME`; programs find them if `GEM_PATH` names it.
 
     Several versions of a gem may be installed beside each other; an installation leaves the others there. An
-    installation runs the scripts by which a gem builds its native extensions, as gem cannot be told to leave them out.
+    installation runs the scripts by which a gem builds its native extensions, because gem has no option to skip them.
     An index that is an absolute path is a directory in which `gem generate_index` was run. RubyGems before 3.5 reads an
-    index with Ruby's `Marshal`, so that those who write the index can run code in a plan, too.
+    index with Ruby's `Marshal`, so the author of the index can run code in a plan, too.
     """
 
     confine = Confine(commands=("gem", "ruby"))
@@ -108,7 +108,7 @@ class Gem(LanguageProvider):
 
     async def _demand_changeable(self, where: Where, verb: str, names: Sequence[str]) -> None:
         if verb != "remove" or where.target is not None:
-            return  # the packages of a target are those that gem has installed into it
+            return  # only the packages that gem has installed into the target
         own = await self._list("own", where)
         if kept := [name for name in names if name not in own]:
             raise Permanent(

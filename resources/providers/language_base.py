@@ -29,7 +29,7 @@ Versions = dict[str, str]
 
 
 class Where(NamedTuple):
-    """Where a call works, as which user, and with which options."""
+    """The target of a call, its user, and its options."""
 
     target: str | None = None
     runas: str | None = None
@@ -87,7 +87,7 @@ class LanguageProvider(Provider, ABC, abstract=True):
 
     @abstractmethod
     async def _places(self, where: Where) -> Sequence[str]:
-        """Return the directories whose entries are the packages, and above them what may be missing yet."""
+        """Return the directories of the packages, and the directories above them that may not exist yet."""
 
     # -- what a tool may override --------------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class LanguageProvider(Provider, ABC, abstract=True):
                         pass
                     yield event
                     if target not in (None, USER) and await self._places(where) != places:
-                        break  # the target was made, or has another Python now
+                        break  # the target was created, or has another Python now
 
     # -- changing ------------------------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class LanguageProvider(Provider, ABC, abstract=True):
         test: bool = False,
         options: Options = None,
     ) -> ChangeSet:
-        """Upgrade in one command those packages of which the index has a newer version."""
+        """Upgrade the packages for which the index has a newer version, in one command."""
         where = await self._checked(Where(target, runas, index, options or {}))
         wanted = {self._key(name) for name in names}
         before = await self._installed(where)
@@ -278,7 +278,7 @@ class PrintedPackage(BaseModel):
 
 
 def parsed(text: str, shape: type[Shape], to: str) -> Shape:
-    """Return the JSON that a tool has printed, in a shape that pydantic knows; `to` is what the tool was asked for.
+    """Return the JSON that a tool has printed, validated by pydantic; `to` is the purpose of the command.
 
     Raises `Permanent` for anything else: with `runas`, the user may have replaced the tool.
     """

@@ -31,7 +31,7 @@ SEMVER = re.compile(r"[v=]?([0-9]+)\.([0-9]+)\.([0-9]+)(?:-([0-9A-Za-z.-]+))?(?:
 NAME = re.compile(r"(@[\w.~-]+/)?[\w.~-]+")
 """Name of a package in a registry. npm also takes URLs of git repositories, which it prepares with their scripts."""
 UNPREPARED = "unknown until installed: npm must fetch and prepare it"
-"""Version in a plan where npm would run code of a package to tell it."""
+"""Version in a plan, if npm would have to run code of the package to find it out."""
 
 
 class NpmPackage(BaseModel):
@@ -117,7 +117,7 @@ class Npm(LanguageProvider):
         return await self._run("npm", *arguments, "--json", *where.words, *registry, where=where, to=to, shown=shown)
 
     async def _scope(self, where: Where) -> list[str]:
-        """Return the switches of a target. They name the host's settings, which npm would look for below the prefix."""
+        """Return the switches of a target. They name the host's settings, as npm looks for these below the prefix."""
         if where.target is None:
             return ["--global"]
         found = await self._run("npm", "config", "get", "globalconfig", where=where, to="read npm's settings")
@@ -130,7 +130,7 @@ class Npm(LanguageProvider):
 
 
 def _words(pkgs: Sequence[PkgSpec], before: Versions) -> list[str]:
-    """Return the packages to install, as npm's arguments. npm would upgrade those of `before`: they are left out."""
+    """Return the packages to install, as npm's arguments, without those of `before`, which npm would upgrade."""
     refuse_reinstall("npm", pkgs)
     wanted = [pkg for pkg in pkgs if pkg.source or pkg.version or pkg.name not in before]
     return [pkg.source or f"{pkg.name}@{pkg.version or 'latest'}" for pkg in wanted]

@@ -30,7 +30,7 @@ class OpenRC(InitScriptProvider):
     """OpenRC's own scripts, with a state in /run/openrc, and LSB scripts, with the action `status`.
 
     A service starts at boot if it is in a runlevel of the boot. The process of a service below `supervise-daemon` is
-    that supervisor; if it is killed, OpenRC knows nothing of the daemon that it leaves.
+    that supervisor. If the supervisor is killed, OpenRC does not know the daemon that still runs.
     """
 
     confine = Confine(
@@ -84,7 +84,7 @@ class OpenRC(InitScriptProvider):
         state = STATES[mark.parent.name] if mark else "inactive"
         pids = [self._pid_in(file) for file in self._pid_files(name)]
         if state == "active" and None in pids:
-            state = "failed"  # OpenRC calls it crashed
+            state = "failed"  # OpenRC reports it as crashed
         return ServiceStatus(
             name=name, exists=True, active=state == "active", state=state, enabled=self._enabled(name),
             pid=next(filter(None, pids), None), since=mark.lstat().st_mtime if mark else None,

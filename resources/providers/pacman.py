@@ -38,7 +38,7 @@ FETCHED = Path("/var/cache/holdfast/pacman")
 """Directory of the lists that `refresh` fetches: a database of pacman with the installed packages of the system."""
 PACMAN = ("pacman", "--noconfirm")
 LOOKS = 3
-"""How often the lock must be found without a program before it counts as left by an interrupted one."""
+"""Number of times that the lock must be found without a program before it counts as left by an interrupted one."""
 PLAN = ("--print", "--print-format=%n\t%v")
 
 
@@ -61,7 +61,7 @@ class Pacman(UnneededProvider):
     def __init__(self, host: ProviderHost) -> None:
         super().__init__(host)
         self._left = 0
-        """How often in a row the lock was found without a program that has it open."""
+        """Number of times in a row that the lock was found without a program that has it open."""
 
     # -- the core ------------------------------------------------------------------------------------------------
 
@@ -127,9 +127,9 @@ class Pacman(UnneededProvider):
         return [[*switches, *targets] for switches, targets in parts if targets]
 
     async def _wanted(self, pkgs: Sequence[PkgSpec]) -> list[str]:
-        """Return the targets of a transaction that pacman must see.
+        """Return the targets of a transaction that are passed to pacman.
 
-        It would replace an installed package that is newer than the lists by an older one.
+        A package that is newer than in the lists is left out, because pacman would replace it by the older one.
         """
         database, outdated = await self._cache.read(), await self._outdated(*PACMAN)
         return [
@@ -152,7 +152,7 @@ class Pacman(UnneededProvider):
         return found
 
     async def latest(self, names: Sequence[str], refresh: bool = False) -> dict[str, str | None]:
-        """Return the versions in the lists of the system, of which the first repository with the package counts."""
+        """Return the versions in the lists of the system, each from the first repository that has the package."""
         if refresh:
             await self.refresh()
         done = await self._run(*PACMAN, "--sync", "--info", *names, looks=True) if names else None
@@ -281,7 +281,7 @@ class Pacman(UnneededProvider):
 
 
 def _failures(done: Completed, known: Collection[str]) -> dict[str, Outcome]:
-    """Return the repositories whose lists a refresh has not fetched: all, if it failed and names none."""
+    """Return the repositories whose lists a refresh has not fetched: all of them, if it failed without naming any."""
     named = re.findall(r"failed retrieving file '(.+)\.db'", done.stderr)
     return dict.fromkeys(named or known, "failed") if done.retcode else {}
 

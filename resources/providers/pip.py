@@ -42,9 +42,9 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]*\])?")
 RANGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]*\])?( *,? *(===?|~=|[<>!]=?) *[A-Za-z0-9.*+!_-]+)+")
 """Name of a package with conditions on its version."""
 EDITABLE = "editable "
-"""Before a requirement whose files are edited."""
+"""Comes before a requirement that is installed as editable."""
 UNBUILT = "unknown until installed: a source distribution must be built"
-"""Version in a plan where only a build, which runs code of the package, tells version and dependencies."""
+"""Version in a plan, if only a build, which runs code of the package, would show version and dependencies."""
 
 
 class PipWheel(BaseModel):
@@ -63,8 +63,8 @@ class Pip(LanguageProvider):
     """Python's packages. A path is that of a virtual environment, which must exist.
 
     An index that is an absolute path is a directory of wheels. Names are compared as pip does: case, `-`, `_` and `.`
-    do not matter. The packages of a Python that the package manager of the system owns (PEP 668) are never changed.
-    Where a source distribution must be built, which runs code of the package, a plan does not know the version.
+    do not matter. The packages of a Python that the package manager of the system owns (PEP 668) are never changed. If
+    a source distribution must be built, which runs code of the package, a plan does not know the version.
 
     The source of a package may be a requirement as pip has it (`django>=4,<5`), with the word `editable` before it for
     one that is editable, or a file of requirements, with an `@` before its path. The options are those of all tools,

@@ -1,8 +1,9 @@
 """Base of the providers of packages: a provider has a core of six methods, and all other functions are derived from it.
 
-A core is `_query`, `_offered`, `_plan`, `_transact`, `_fetch_lists` and `compare`. It says what the tool's commands
-print and which command makes a change. The base runs one transaction at a time, compares the database before and after,
-refreshes the lists of packages, and watches the database. `SharedTool` waits for other programs that use the tool.
+A core is `_query`, `_offered`, `_plan`, `_transact`, `_fetch_lists` and `compare`. It parses the output of the tool's
+commands, and says which command makes a change. The base runs one transaction at a time, compares the database before
+and after, refreshes the lists of packages, and watches the database. `SharedTool` waits for other programs that use the
+tool.
 """
 
 from __future__ import annotations
@@ -126,10 +127,10 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
     # -- what a tool may override --------------------------------------------------------------------------------
 
     async def _recover(self, database: PackageDatabase, *, failed: bool = False) -> str:
-        """Finish what an interrupted transaction has left. Called before each transaction, and after one has `failed`.
+        """Finish an interrupted transaction. Called before each transaction, and after one has `failed`.
 
-        Returns why that was not possible, in the tool's words; else an empty text. Does nothing by default: most tools
-        recover by themselves.
+        Returns why that was not possible, in the tool's words, or an empty text. Does nothing by default, because most
+        tools recover by themselves.
         """
         return ""
 
@@ -183,7 +184,7 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
             try:
                 now: object = ((await self._cache.read()).known(names), self._fetched() if catalogue else 0.0)
             except HoldfastError:
-                now = object()  # counts as a change: the next probe reports why the database cannot be read
+                now = object()  # an error counts as a change: the next probe reports why the database cannot be read
             if arming or now != known:
                 known = now
                 yield event
@@ -269,7 +270,7 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
             try:
                 await self._transact_twice(transaction) if again else await self._transact(transaction)
             except HoldfastError as error:
-                # If the packages are as declared, no later run would finish it.
+                # Finish it now: if the packages are as declared, no later run would do so.
                 why = await self._recover(await self._cache.read(), failed=True) or why
                 if why and why not in str(error):
                     error.args = (f"{error}; cannot finish what was interrupted before: {why}", *error.args[1:])

@@ -25,7 +25,7 @@ ADMIN = Path("/var/lib/rpm")
 SAVED = ".rpmsave"
 """Suffix of a changed configuration file that rpm keeps when the package is removed."""
 ALL = "--all"
-"""In place of names: all packages."""
+"""Stands for all packages, in place of names."""
 
 
 class RpmProvider(HoldingProvider, UnneededProvider, abstract=True):

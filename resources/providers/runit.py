@@ -32,7 +32,7 @@ STATES = {
 
 
 class Runit(CommandServiceProvider):
-    """Services that runsvdir supervises. A service starts at boot if it has a link, and no file `down`."""
+    """Services that runsvdir supervises. A service starts at boot if it has a link but no file `down`."""
 
     confine = Confine(grains={"init": ("runit",)}, commands=("sv",))
 
@@ -113,7 +113,7 @@ class Runit(CommandServiceProvider):
         enabled = exists and home.parent == self._supervised and not paths.exists(f"{home}/down")
         if record is None:
             return ServiceStatus(name=name, exists=exists, active=False, state="inactive", enabled=enabled)
-        # A service that runs once (`sv once`) has no wanted state: nothing is to change.
+        # A service that runs once (`sv once`) has no wanted state, so nothing needs to be changed.
         process, wanted = record[19], chr(record[17]) if record[17] else "ud"[record[19] != 1]
         state = STATES[process, wanted]
         since = int.from_bytes(record[:8]) - EPOCH + int.from_bytes(record[8:12]) / 1e9

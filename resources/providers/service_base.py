@@ -1,7 +1,7 @@
 """Bases of the providers of services.
 
 `ServiceProvider` has a core of four methods, `_names`, `_inspect`, `_perform` and `_set_enabled`, and derives all other
-functions but `watch`. `CommandServiceProvider` is for tools that are commands and keep their state in files: from
+functions except `watch`. `CommandServiceProvider` is for tools that are commands and keep their state in files: from
 `_act` and `_sources` it derives `_perform`, which waits until a change is complete, and `watch`.
 """
 
@@ -151,7 +151,7 @@ class CommandServiceProvider(ServiceProvider, ABC, abstract=True):
     """Serves services with a tool whose commands change them, and whose files have their status."""
 
     trees: ClassVar[tuple[Path, ...]] = ()
-    """Directories of which the content changes when the start at boot of any service does."""
+    """Directories whose content changes when the start at boot of any service changes."""
 
     @abstractmethod
     async def _look(self, name: str) -> ServiceStatus:
@@ -163,7 +163,7 @@ class CommandServiceProvider(ServiceProvider, ABC, abstract=True):
 
     @abstractmethod
     def _sources(self, name: str) -> Iterable[Path]:
-        """Return paths, at least one of which changes whenever the status of the service does, except by a crash."""
+        """Return paths, at least one of which changes whenever the status of the service changes, except by a crash."""
 
     async def _inspect(self, name: str) -> ServiceStatus:
         if "/" in name or name in ("", ".", ".."):
@@ -247,7 +247,7 @@ class CommandServiceProvider(ServiceProvider, ABC, abstract=True):
     async def watch(self, names: Sequence[str]) -> Watch:
         """Watch the files of the tool by inotify, and the ends of the processes by pidfd.
 
-        A service without a process id in a file is only watched by its files.
+        If no file has the process id of a service, only the files of the service are watched.
         """
         sources = [str(path) for name in names for path in self._sources(name)]
         trees = self.host.watch_path(*map(str, self.trees), recursive=True) if self.trees else idle()

@@ -29,7 +29,7 @@ AGES = {"date": "-d", "mindays": "-m", "maxdays": "-M", "warndays": "-W", "inact
 IN_USE = 8
 """Exit status of userdel and usermod if the user has processes."""
 UNCHECKED_ROOT = "/."
-"""The root directory, written so that usermod does not check for processes of the user.
+"""The root directory in a form for which usermod does not check for processes of the user.
 
 A new home matters only for the next login.
 """

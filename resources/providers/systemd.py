@@ -60,8 +60,8 @@ class Systemd(ServiceProvider):
         if wait and before.extra["job"]:
             before = await self._after_others(name)
         await self._demand(verb, name, before)
-        # What could not be loaded is not loaded again by a job: a unit whose file was away during a reload of systemd
-        # and is back is an error to systemd until the next one.
+        # A job does not load a unit again that could not be loaded. If the file of a unit was missing during a reload
+        # of systemd, the unit stays in error until the next reload, even if the file is back.
         if before.extra["stale"] or (before.extra["load_error"] and not before.masked):
             await self._units.manager("Reload", timeout=RELOAD_TIMEOUT)
         # Reset systemd's counter of failures, so that its start limit does not refuse the job. The engine has its own.
@@ -105,7 +105,7 @@ class Systemd(ServiceProvider):
     async def _link(self, verb: str, name: str, unit: str, *calls: Sequence[bool]) -> None:
         """Change the links of a unit file by one call for each set of flags, and reload the manager.
 
-        `unit` is not that of the name if that is an alias, which systemd refuses to enable.
+        `unit` differs from the name if the name is an alias, because systemd refuses to enable an alias.
         """
         try:
             for flags in calls:
@@ -208,7 +208,7 @@ class Systemd(ServiceProvider):
                         continue  # the reload begins; its end is reported, too
                     yield None
                     if reload and paths != await self._paths(names):
-                        break  # a name became an alias of another unit, or ceased to be one
+                        break  # a name became an alias of another unit, or is no longer one
 
     async def _paths(self, names: Sequence[str]) -> tuple[str, ...]:
         return tuple([await self._units.load(unit_name(name)) for name in names])

@@ -1,6 +1,6 @@
 """Packages by zypper.
 
-Only `refresh` fetches lists of packages; all other commands use those that are there, however old. A repository that
+Only `refresh` fetches lists of packages; all other commands use the present lists, however old. A repository that
 cannot be reached does not prevent the use of the others.
 """
 
@@ -22,7 +22,7 @@ from holdfast.resources.providers.rpm_base import RpmProvider
 ZYPPER = ("zypper", "--non-interactive", "--xmlout")
 CHANGE = (*ZYPPER, "--no-refresh")
 LOOK = ("env", "ZYPP_LOGFILE=/dev/null", *CHANGE)
-"""Writes no log, unlike an administrator's commands."""
+"""Switches for commands that only read: they do not write to the log of an administrator's commands."""
 LISTS = Path("/var/cache/zypp/raw")
 LOCKED = Path("/etc/zypp/locks")
 
