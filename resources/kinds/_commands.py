@@ -43,11 +43,11 @@ LABEL = re.compile(r"(?:(?:fatal|error|warning)(?: error)?: |\[error\] )+", re.I
 
 EnvironmentValue = str | float | bool | None
 """The value of a variable in a state file."""
-Assignment = Annotated[str, Field(pattern=r"^[^=]+=")]
+VariableText = Annotated[str, Field(pattern=r"^[^=]+=")]
 """A variable with its value, as `NAME=VALUE`."""
 
 
-@accepts(dict[str, EnvironmentValue], list[Assignment | dict[str, EnvironmentValue]], Assignment)
+@accepts(dict[str, EnvironmentValue], list[VariableText | dict[str, EnvironmentValue]], VariableText)
 def parse_env(value: object) -> object:
     """Return `env` as one mapping, from a mapping, a list of mappings, or a list of `NAME=VALUE`.
 

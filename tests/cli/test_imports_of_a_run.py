@@ -55,7 +55,7 @@ def loaded(tmp_path: Path, text: str) -> set[str]:
         "holdfast.states.template.jinja",
         "holdfast.states.filters",
         "holdfast.states.helpers",
-        "holdfast.resources.kinds.cmd",
+        "holdfast.resources.kinds.cmd.command",
         "holdfast.resources.kinds.file.directory",
         "holdfast.resources.kinds.file.edit",
         "holdfast.agent.host.path_watcher",

@@ -10,7 +10,7 @@ from holdfast.agent.health import Health
 from holdfast.agent.host.package_changes import CONDITION, FRESH, PATIENCE, PackageChanges
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.results import Pkg
-from holdfast.resources.kinds.cmd import Run
+from holdfast.resources.kinds.cmd.run import Run
 from holdfast.resources.kinds.file.managed import Managed
 from holdfast.resources.kinds.pkg import Installed
 from holdfast.resources.kinds.service import Running

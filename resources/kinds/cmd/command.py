@@ -1,53 +1,34 @@
-"""`cmd.run`, `cmd.wait`, `cmd.script`: shell commands, as written in the state."""
+"""What all kinds of shell commands have in common: how a command runs, what it reports, and what it watches."""
 
 from __future__ import annotations
 
-import os
 import posixpath
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import partial
 from signal import Signals
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator
 
-from holdfast.resources import paths
-from holdfast.resources.accounts import account
 from holdfast.resources.accumulators import TakingVariables
 from holdfast.resources.context import CUT, PATH, Completed, Context, Watch
 from holdfast.resources.contract import Concern, Resource
 from holdfast.resources.dependencies import Dependency, owned_by, programs
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Overdue, Permanent
-from holdfast.resources.fields import (
-    Given,
-    Owner,
-    Paths,
-    RootedPath,
-    Texts,
-    Umask,
-    Variables,
-    field,
-    parse_text,
-    shaped,
-)
+from holdfast.resources.fields import Given, Owner, Paths, RootedPath, Texts, Umask, field, parse_text, shaped
 from holdfast.resources.kinds._commands import (
     beginning,
     demand_foreground,
     ended,
-    interpreter,
     last_line,
     parse_env,
     parse_signal,
     parse_statuses,
     parse_verdict,
     program,
-    text_of,
-    words_of,
-    written,
 )
-from holdfast.resources.traits import Edgeable, FromSources, Reactive, Recvable, Refreshable, Sendable, UsedSource
+from holdfast.resources.traits import Edgeable, Reactive, Recvable, Refreshable, Sendable
 from holdfast.resources.watches import either, lines
 
 TRUE = frozenset({"yes", "true", "on", "1"})
@@ -309,94 +290,3 @@ class Active(Command, Reactive):
         """Run the watching command until it ends."""
         argv = (self.shell, "-c", command) if self.python_shell else program(command)
         return await self.spawn(ctx, *argv, limit=WATCHED, **hooks)
-
-
-class Run(Active, kind="cmd.run"):
-    """A shell command.
-
-    refresh the search index:
-      cmd.run:
-        - name: make -C /srv/search index
-        - runas: search
-        - creates: /srv/search/index.db
-    """
-
-
-class Wait(Command, kind="cmd.wait"):
-    """A shell command that runs only when a state it watches has changed.
-
-    newaliases:
-      cmd.wait:
-        - watch:
-          - file: /etc/aliases
-    """
-
-    def action(self) -> bool:
-        """Return False: without a change of a watched state, the command does not run."""
-        return False
-
-    async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Do nothing."""
-        ctx.report.comment = "waits for a change of a watched state"
-        return True
-
-
-class Script(FromSources, Active, kind="cmd.script"):
-    """A script from the states directory or elsewhere, run with arguments.
-
-    migrate:
-      cmd.script:
-        - source: salt://app/migrate.sh
-        - args: --to 12
-        - creates: /var/lib/app/migrated-12
-    """
-
-    name: Given
-    """URL of the script, or a title if `source` is given; the ID of the state if the state gives no name."""
-    source: str | None = None
-    """URL of the script. Default: the name."""
-    args: str = ""
-    """Arguments, quoted as in a shell."""
-    template: Literal["jinja"] | None = None
-    """Render the script before it runs."""
-    context: Variables | None = None
-    """Variables of the template."""
-    defaults: Variables | None = None
-    """Variables of the template where `context` has none."""
-
-    def program(self) -> str:
-        """Return the path of the script, if it is on this host."""
-        return (self.source or self.name).removeprefix("file://")
-
-    def used_sources(self) -> tuple[UsedSource, ...]:
-        """Return the script: with new content the state counts as a new action, which runs."""
-        return (UsedSource(self._parts()[0], template=self.template is not None),)
-
-    def _parts(self) -> tuple[str, str]:
-        """Return the URL of the script, and its arguments."""
-        url, _, words = (self.source, "", self.args) if self.source else self.name.partition(" ")
-        return url, words or self.args
-
-    async def execute(self, ctx: Context, apply: bool) -> bool:
-        """Fetch the script and run it. Raises `Permanent` if it cannot be fetched or fails."""
-        url, words = self._parts()
-        if not apply:
-            ctx.report.did(Effect(("run",), f"the script {url}"), applied=False)
-            return False
-        user = await ctx.blocking(account, self.runas) if self.runas else None
-        # Root must execute or render only what root owns.
-        script = await ctx.source(url, trusted=bool(self.template) or user is None or user.uid in paths.trusted_uids())
-        if self.template:
-            variables = {**(self.defaults or {}), **(self.context or {})}
-            script = ctx.render(text_of(script, url), name=url, variables=variables).encode()
-        # Other users have no access to the agent's directory.
-        directory = "/tmp" if user else str(ctx.var_dir)  # noqa: S108 - the name is random, and the file is new
-        place = written(script, directory, user.uid if user and os.geteuid() == 0 else -1)
-        try:
-            done = await self.start(ctx, url, *interpreter(script, self.shell), place.path, *words_of(words))
-        finally:
-            with suppress(
-                FileNotFoundError, IsADirectoryError
-            ):  # a script may remove itself, or its user may put a directory there
-                place.unlink(own=True)
-        return self.conclude(ctx, done, url)
