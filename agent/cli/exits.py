@@ -26,7 +26,7 @@ class ExitCode(IntEnum):
         1,
         (
             "something failed; `status`: the host has not converged; `check --strict`: there are warnings; "
-            "`history`, `drift`, `db`: it cannot be done, or `db check` has found damage"
+            "`history`, `drift`, `db`: the operation failed, or `db check` has found damage"
         ),
     )
     CHANGES = (
@@ -37,11 +37,11 @@ class ExitCode(IntEnum):
         ),
     )
     UNUSABLE = 3, "states or settings cannot be used"
-    TIMEOUT = 4, "out of time (`--timeout`)"
+    TIMEOUT = 4, "the time limit was reached (`--timeout`)"
     USAGE = 64, "the command line cannot be understood"
     NO_AGENT = 69, "no agent answers"
     BUG = 70, "a bug in Holdfast, or in a kind of your own"
-    FOREIGN = 76, "agent and command do not understand each other: one is of another version"
+    FOREIGN = 76, "the versions of agent and command are not compatible"
     NOT_PERMITTED = 77, "not permitted"
     INTERRUPTED = 130, "interrupted (Ctrl-C)"
 

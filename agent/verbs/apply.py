@@ -19,7 +19,7 @@ def apply(options: OneShotOptions) -> None:
     all if there is no top file.
 
     Exit codes: 0 all resources are as declared; 1 something failed; 2 something would be changed (noop), or was changed
-    (--detailed-exitcode); 3 the states do not compile; 4 out of time (--timeout).
+    (--detailed-exitcode); 3 the states do not compile; 4 the time limit was reached (--timeout).
     """
     from holdfast.agent.cli.oneshot import OneShotRun
 

@@ -72,14 +72,14 @@ def call(
     `holdfast describe` lists the functions, `holdfast describe pkg` those of one module. Arguments are given in order
     or by name (`refresh=true`). The values of a parameter that takes several are further words, or are separated by
     commas (`names=nginx,curl`). Words that begin with [ or { are JSON. `-` reads a JSON mapping of arguments from
-    standard input, so that a secret need not stand on the command line. Secret results are masked.
+    standard input, so that a secret need not be on the command line. Secret results are masked.
 
     The running agent makes the call; only root may ask for it. A call that changes something waits until no resource
     that manages the same thing runs, and is logged with its caller. Without a running agent, root makes the call in a
     process of its own.
 
-    Exit codes: 0 done; 1 the call failed, or this host does not have the function; 4 out of time (--timeout); 64 there
-    is no such function, or its arguments are wrong; 77 not permitted.
+    Exit codes: 0 done; 1 the call failed, or this host does not have the function; 4 the time limit was
+    reached (--timeout); 64 there is no such function, or its arguments are wrong; 77 not permitted.
     """
     from holdfast.agent.cli import calling
 

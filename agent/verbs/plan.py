@@ -29,7 +29,7 @@ def plan(options: OneShotOptions) -> None:
     page, because it may contain data of private files.
 
     Exit codes: 0 nothing would be changed; 1 something failed; 2 something would be changed; 3 the states do not
-    compile; 4 out of time (--timeout).
+    compile; 4 the time limit was reached (--timeout).
     """
     from holdfast.agent.cli.oneshot import OneShotRun
 
