@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.agent.control.connection import ClientConnection, Peer
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.schedule.loans import concerns
+from holdfast.agent.engine.schedule.reservations import concerns
 from holdfast.agent.insight.search import select
 from holdfast.agent.loggers import LazyLogger
 from holdfast.agent.records.askers import asker
@@ -53,7 +53,7 @@ class AgentCalls:
         make, caller = await self._host.blocking(_prepared, client.peer)
         if len(self._tasks) >= MOST:
             raise ControlError(f"cannot make more than {MOST} calls at once; try again", "busy")
-        call = make(request, self._host, self._engine.turn, REMAINS)
+        call = make(request, self._host, self._engine.claim, REMAINS)
         task = asyncio.create_task(self._made(call, caller, client.peer), name=f"call of {request.function}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -71,24 +71,24 @@ class AgentCalls:
         return await asyncio.shield(task)
 
     async def stop(self, timeout: float) -> None:
-        """Let calls, and what remains of earlier ones, end within `timeout` seconds; then cancel them.
+        """Let calls, and the remainders of earlier ones, end within `timeout` seconds; then cancel them.
 
         A change in a thread cannot be cancelled: it ends with the process.
         """
         if present := {*self._tasks, *self._remainders}:
             await asyncio.wait(present, timeout=timeout)
-        self.hurry()
+        self.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self.hurry()  # what remains of these calls
+        self.cancel()  # the remainders of these calls
         await asyncio.gather(*self._remainders, return_exceptions=True)
 
-    def hurry(self) -> None:
-        """Cancel all calls, and wait no longer for what remains of earlier ones."""
+    def cancel(self) -> None:
+        """Cancel all calls, and the remainders of earlier ones."""
         for task in (*self._tasks, *self._remainders):
             task.cancel()
 
     async def _made(self, call: FunctionCall, caller: str, peer: Peer) -> Answer:
-        """Make a call to its end, and record it. A cancelled call has an answer, too."""
+        """Make a call, wait for its end, and record it. A cancelled call has an answer, too."""
         began = time.monotonic()
         try:
             answer, record = await call.run()
@@ -104,7 +104,7 @@ class AgentCalls:
 
     @staticmethod
     async def _remains(remainder: Remainder, record: CallRecord) -> None:
-        """Hold the turn of a call that has ended until its change has ended."""
+        """Hold the claim of a call that has ended until its change has ended."""
         began = time.monotonic()
         try:
             await remainder.end()

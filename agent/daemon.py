@@ -290,8 +290,8 @@ class Daemon:
             self._stop.set()
         elif self._stops == 2:
             log.warning("stopping at once: running resources are cancelled; a third signal kills them")
-            self._agent.engine.hurry()
-            self._agent.calls.hurry()
+            self._agent.engine.cancel_leaving()
+            self._agent.calls.cancel()
         else:
             log.error("killed: running resources cannot clean up")
             self._logs.close()

@@ -200,7 +200,7 @@ def _tell_of_health(health: Health, emit: Callable[[Event], None]) -> None:
 
 def _report_pending(journal: Journal, identities: Collection[str], emit: Callable[[Event], None]) -> None:
     """Report each delivery that is due to one of these states."""
-    for upstream, downstream, kind in journal.owed():
+    for upstream, downstream, kind in journal.pending_deliveries():
         if downstream in identities:
             what = "refreshed" if kind in REFRESHING else "run"
             text = f"will be {what}, because {upstream} has {'failed' if kind in ON_FAILURE else 'changed'}"

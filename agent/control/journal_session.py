@@ -55,14 +55,14 @@ def _shape(operation: str) -> TypeAdapter[Any]:
     return TypeAdapter(SHAPES[operation])
 
 
-class Lender(Protocol):
-    """The part of the engine that a session needs."""
+class ReservingEngine(Protocol):
+    """The part of the engine that a session uses."""
 
-    async def lend(self, keys: Sequence[str]) -> None:
-        """Leave these resources to the run."""
+    async def reserve(self, keys: Sequence[str]) -> None:
+        """Reserve these resources for the run."""
         ...
 
-    def take_back(self, keys: Sequence[str]) -> None:
+    def unreserve(self, keys: Sequence[str]) -> None:
         """Manage these resources again."""
         ...
 
@@ -70,8 +70,8 @@ class Lender(Protocol):
 class JournalSessions:
     """The sessions of one agent; at most one at a time, because two runs could undo each other's changes."""
 
-    def __init__(self, journal: Journal, lender: Lender) -> None:
-        self._journal, self._lender = journal, lender
+    def __init__(self, journal: Journal, engine: ReservingEngine) -> None:
+        self._journal, self._engine = journal, engine
         self._session: JournalSession | None = None
         """The last session."""
 
@@ -97,22 +97,22 @@ class JournalSessions:
                 f"another apply (process {other.peer.pid}) has been at work since {since}; "
                 "wait until it has ended, or stop it"
             )
-        self._session = JournalSession(self._journal, self._lender, peer)
+        self._session = JournalSession(self._journal, self._engine, peer)
         return self._session
 
 
 class JournalSession:
     """The session of one run, for as long as its connection lasts."""
 
-    def __init__(self, journal: Journal, lender: Lender, peer: Peer) -> None:
+    def __init__(self, journal: Journal, engine: ReservingEngine, peer: Peer) -> None:
         self.peer, self.since, self.closed = peer, time.time(), False
         self._journal = journal
-        self._lender = lender
+        self._engine = engine
         self._asked: dict[str, asyncio.Task[None]] = {}
         """Resource -> the task that will answer its intent."""
         self._open: dict[str, list[Edge]] = {}
         """Resource that the run may be changing now -> its edges."""
-        self._lent: dict[str, None] = {}
+        self._reserved: dict[str, None] = {}
         """Keys of all resources that the run may have changed, and of their downstreams, which the run refreshes
         itself."""
 
@@ -154,9 +154,9 @@ class JournalSession:
         if before:
             await asyncio.wait([before])
         try:
-            new = [each for each in dict.fromkeys((key, *(edge[1] for edge in edges))) if each not in self._lent]
-            self._lent.update(dict.fromkeys(new))
-            await self._lender.lend(new)
+            new = [each for each in dict.fromkeys((key, *(edge[1] for edge in edges))) if each not in self._reserved]
+            self._reserved.update(dict.fromkeys(new))
+            await self._engine.reserve(new)
             try:
                 await self._journal.announce(key, edges)
             except asyncio.CancelledError:
@@ -177,7 +177,7 @@ class JournalSession:
             log.warning("%s ended while it changed %s; that counts as changed", self._by, key)
             self._journal.changed(key, edges)
         self._open.clear()
-        self._lender.take_back([*self._lent])
+        self._engine.unreserve([*self._reserved])
         self.closed = True
 
 

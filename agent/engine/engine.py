@@ -23,8 +23,8 @@ from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.model.waits import Pause
 from holdfast.agent.engine.parts import EngineHost, Parts
 from holdfast.agent.engine.policy import Policy
-from holdfast.agent.engine.schedule.loans import concerns
 from holdfast.agent.engine.schedule.pauses import Pauses
+from holdfast.agent.engine.schedule.reservations import concerns
 from holdfast.agent.engine.swap import SwapRequest, Swaps
 from holdfast.resources.contract import Uid
 from holdfast.states.data import Compilation
@@ -103,42 +103,42 @@ class Engine:
         self._scheduler.force(vertex)
         self._parts.events.woken(vertex, "command")
 
-    async def lend(self, keys: Sequence[str]) -> None:
-        """Leave these resources to another process.
+    async def reserve(self, keys: Sequence[str]) -> None:
+        """Reserve these resources for another process: no run of them starts here.
 
-        No run of them starts here; returns when their present runs and calls that change them have ended.
+        Returns when their present runs, and calls that change them, have ended.
         """
-        self._scheduler.loans.lend(keys)
-        lent = set(keys)
-        await self._runs_end(lambda vertex: vertex.key in lent)
-        for claim in self._scheduler.loans.claims_on(each for each in self._swaps.graph if each.key in lent):
+        self._scheduler.reservations.reserve(keys)
+        reserved = set(keys)
+        await self._runs_end(lambda vertex: vertex.key in reserved)
+        for claim in self._scheduler.reservations.claims_on(each for each in self._swaps.graph if each.key in reserved):
             await claim.over.wait()
 
-    def take_back(self, keys: Sequence[str]) -> None:
+    def unreserve(self, keys: Sequence[str]) -> None:
         """Run these resources here again, and make the deliveries that the other process has left pending."""
-        self._scheduler.loans.take_back(keys)
+        self._scheduler.reservations.unreserve(keys)
         back = set(keys)
         for vertex in self._swaps.graph if back else ():
             if vertex.key in back:
-                if self._parts.deliveries.owes(vertex):
+                if self._parts.deliveries.note_pending(vertex):
                     self._parts.marker.mark(vertex, "refresh")
                 self._scheduler.offer(vertex)
         self._scheduler.pump()
 
     @asynccontextmanager
-    async def turn(self, things: Collection[Uid]) -> AsyncIterator[None]:
-        """Give a call its turn to change these things: no resource that manages one of them runs in the block.
+    async def claim(self, things: Collection[Uid]) -> AsyncIterator[None]:
+        """Claim these things for a call: no resource that manages one of them runs in the block.
 
-        The block begins when the present runs of such resources, and other turns and one-shot runs that work on one of
-        the things, have ended. `loans.ANY` as a name stands for all things of a kind.
+        The block begins when the present runs of such resources, and the other calls and one-shot runs that work on one
+        of the things, have ended. `reservations.ANY` as a name stands for all things of a kind.
         """
-        loans = self._scheduler.loans
-        claim = await loans.claim(things, self._swaps.graph.vertices)
+        reservations = self._scheduler.reservations
+        claim = await reservations.claim(things, self._swaps.graph.vertices)
         try:
             await self._runs_end(lambda vertex: concerns(vertex, claim.things))
             yield
         finally:
-            loans.release(claim)
+            reservations.release(claim)
             for vertex in [each for each in self._scheduler.unsettled if concerns(each, claim.things)]:
                 self._scheduler.offer(vertex)
             self._scheduler.pump()
@@ -163,9 +163,9 @@ class Engine:
         await self._swaps.stop(self.options.stop_timeout if timeout is None else timeout)
         self._passes.end(len(self._outcomes.failing), len(self._outcomes.differing), broken_off=True)
 
-    def hurry(self) -> None:
-        """Cancel runs of leaving vertices instead of waiting, in a `stop` that is under way or comes later."""
-        self._swaps.retirement.hurry()
+    def cancel_leaving(self) -> None:
+        """Cancel runs of leaving vertices instead of waiting for them, in the current `stop` or a later one."""
+        self._swaps.retirement.cancel_all()
 
     @property
     def options(self) -> EngineOptions:

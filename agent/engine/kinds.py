@@ -50,7 +50,7 @@ def action(resource: Resource) -> bool:
 
 
 def period(resource: Resource, meta: Meta) -> float:
-    """Return the seconds between two checks of a resource whose watch has no events; 0 or less: it is not polled."""
+    """Return the seconds between two checks of a resource whose watch reports no events; 0 or less: no polling."""
     return resource.polled if meta.poll is None else meta.poll
 
 

@@ -19,8 +19,8 @@ from holdfast.agent.engine.execute.outcomes import Outcomes
 from holdfast.agent.engine.execute.pausing import Pausing
 from holdfast.agent.engine.execute.rechecks import Rechecks
 from holdfast.agent.engine.execute.reversals import Reversals
-from holdfast.agent.engine.execute.rivals import Rivals
 from holdfast.agent.engine.execute.runner import Runs
+from holdfast.agent.engine.execute.undoers import Undoers
 from holdfast.agent.engine.execute.watch_handler import WatchHandler
 from holdfast.agent.engine.inspect.census import Census
 from holdfast.agent.engine.model.autoedges import AutoEdges
@@ -56,7 +56,7 @@ class Parts:
         self.reversals = Reversals(journal, emit)
         self.autoedges = AutoEdges(host.context, emit)
         self.backgrounds = BackgroundTasks(host.context, emit)
-        self.transfers, self.rivals = Transfers(journal), Rivals()
+        self.transfers, self.undoers = Transfers(journal), Undoers()
         self.done = Done(journal, self.transfers, policy)
         self.scheduler = Scheduler(policy, self.census)
         self.timers = Timers(self.census)
@@ -88,7 +88,7 @@ class Parts:
             deliveries=self.deliveries,
             transfers=self.transfers,
             reversals=self.reversals,
-            rivals=self.rivals,
+            undoers=self.undoers,
             done=self.done,
         )
         self.listeners = Listeners(
@@ -122,7 +122,7 @@ class Parts:
             deliveries=self.deliveries,
             transfers=self.transfers,
             reversals=self.reversals,
-            rivals=self.rivals,
+            undoers=self.undoers,
             done=self.done,
             decisions=self.decisions,
             outcomes=self.outcomes,

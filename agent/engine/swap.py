@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from holdfast.agent.engine import kinds
 from holdfast.agent.engine.execute.reversals import ONCE
 from holdfast.agent.engine.model.autoedges import NOTHING
-from holdfast.agent.engine.model.connect import connect, exchange, same_shape, tied_alike
-from holdfast.agent.engine.model.edge_keys import Owed
+from holdfast.agent.engine.model.connect import connect, exchange, same_edges, same_shape
+from holdfast.agent.engine.model.edge_keys import PendingDelivery
 from holdfast.agent.engine.model.events import Notice
 from holdfast.agent.engine.model.graph import Graph, blames_others, edges, others, remembered, same_to_remember
 from holdfast.agent.engine.model.options import EngineOptions
@@ -75,7 +75,7 @@ class Swaps:
                     vertex or Vertex(call, parts.context(call.identity))
                     for vertex, call in zip(found, calls, strict=True)
                 ]
-            alike = tied_alike(self.graph, vertices, calls, automatic)
+            alike = same_edges(self.graph, vertices, calls, automatic)
             self._adopt(calls, vertices, whole=request.whole)
             parts.reversals.begin()
             leaving = [old for old in reversed(self.graph.vertices) if old not in kept]
@@ -259,7 +259,7 @@ class Swaps:
                 then = "the previous state is restored" if old.identity in undone else "left as it is"
                 self._parts.emit(Notice("info", "left", old.identity, f"is no longer declared; {then}"))
 
-    def _report_dropped(self, dropped: Iterable[Owed]) -> None:
+    def _report_dropped(self, dropped: Iterable[PendingDelivery]) -> None:
         for upstream, downstream, kind in dropped:
             text = f"a pending notification from {upstream} is dropped: {kind} is no longer declared"
             self._parts.emit(Notice("warning", "owed-dropped", downstream, text))

@@ -31,7 +31,7 @@ ABSENT = ("null", "none")
 NAMING = ("name", "names", "new_name", "pkgs")
 """Parameters that name what a function changes."""
 ANY = "*"
-"""Name of all things of a kind, as in `engine/schedule/loans.py`."""
+"""Name of all things of a kind, as in `engine/schedule/reservations.py`."""
 
 
 class Signature:

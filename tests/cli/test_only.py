@@ -100,7 +100,7 @@ def test_the_agent_runs_a_pending_refresh_after_the_run(tree):
         tree("resume")
         agent.wait(lambda: (tree.host / "restarts").read_text() == before + "restart\n", "the restart")
     with closing(Journal(tree.root / "state/journal.db", durable=False)) as journal:
-        assert journal.owed() == []
+        assert journal.pending_deliveries() == []
 
 
 def test_clean_keeps_files_of_states_that_are_not_selected(tree):

@@ -211,7 +211,7 @@ def test_an_apply_whose_agent_goes_away_records_what_it_has_done(tree, how):
         assert not (tree.host / "late").exists()
         assert not (tree.host / "told").exists()
     with closing(Journal(tree.root / "state/journal.db", durable=False)) as journal:
-        assert ("cmd.run[slow]", "cmd.wait[told]", "watch") in journal.owed()
+        assert ("cmd.run[slow]", "cmd.wait[told]", "watch") in journal.pending_deliveries()
         assert "cmd.run[slow]" in journal._actions
 
 
@@ -229,7 +229,7 @@ def test_an_apply_reports_to_an_agent_that_was_restarted_meanwhile(tree):
             printed, said = process.communicate(timeout=DEADLINE)
             assert (process.returncode, "cannot" in said) == (1, False), printed + said
     with closing(Journal(tree.root / "state/journal.db", durable=False)) as journal:
-        assert ("cmd.run[slow]", "cmd.wait[told]", "watch") in journal.owed()
+        assert ("cmd.run[slow]", "cmd.wait[told]", "watch") in journal.pending_deliveries()
         assert "cmd.run[slow]" in journal._actions
 
 
@@ -317,7 +317,7 @@ def test_an_apply_of_other_states_leaves_the_journal_of_the_agent_alone(tree, tm
         tree("apply", "--states", str(other), "--anyway", check=1)
         assert not any(each["pending_refresh"] for each in tree.json("status")["resources"])
     with closing(Journal(tree.root / "state/journal.db", durable=False)) as journal:
-        assert journal.owed() == []
+        assert journal.pending_deliveries() == []
 
 
 def test_the_journal_of_older_one_shot_runs_is_taken_over(tree):
@@ -345,19 +345,19 @@ def test_plan_writes_nothing_and_needs_no_journal(tree):
     assert not (tree.root / "state").exists()
 
 
-class Lender:
-    """An engine that records which resources were lent."""
+class ReservingEngine:
+    """An engine that records which resources were reserved."""
 
     def __init__(self):
-        self.lent = []
+        self.reserved = []
 
-    async def lend(self, keys):
+    async def reserve(self, keys):
         """Record the keys."""
-        self.lent += keys
+        self.reserved += keys
 
-    def take_back(self, keys):
+    def unreserve(self, keys):
         """Forget the keys."""
-        self.lent = [key for key in self.lent if key not in keys]
+        self.reserved = [key for key in self.reserved if key not in keys]
 
 
 KEYS = st.text(max_size=3)
@@ -379,7 +379,7 @@ def test_no_message_of_a_run_breaks_the_agent(messages, noise):
 
     async def talk():
         with closing(Journal()) as journal:
-            session, reader = JournalSession(journal, Lender(), Peer(7, 0)), asyncio.StreamReader()
+            session, reader = JournalSession(journal, ReservingEngine(), Peer(7, 0)), asyncio.StreamReader()
             for operation, arguments in messages:
                 reader.feed_data(message(operation, *arguments))
             reader.feed_data(noise)
@@ -390,7 +390,7 @@ def test_no_message_of_a_run_breaks_the_agent(messages, noise):
             except ControlError:
                 pass
             await session.close()
-            assert not session._lender.lent
+            assert not session._engine.reserved
 
     asyncio.run(talk())
 
@@ -402,7 +402,7 @@ def test_no_message_of_a_run_breaks_the_agent(messages, noise):
 async def test_a_message_that_the_journal_could_not_store_is_refused(broken):
     """Such a message would block all later writes of the journal."""
     with closing(Journal()) as journal, pytest.raises(ControlError, match="cannot read a message of the run"):
-        JournalSession(journal, Lender(), Peer(7, 0)).take(broken.encode(), lambda _: None)
+        JournalSession(journal, ReservingEngine(), Peer(7, 0)).take(broken.encode(), lambda _: None)
 
 
 async def test_an_intent_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
@@ -413,7 +413,7 @@ async def test_an_intent_that_cannot_be_written_is_refused(tmp_path, monkeypatch
         await journal.secure()
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("begin exclusive")
-            session = JournalSession(journal, Lender(), Peer(7, 0))
+            session = JournalSession(journal, ReservingEngine(), Peer(7, 0))
             session.take(message("intend", "a", []).partition(b"\n")[2], answered.set_result)
             async with asyncio.timeout(DEADLINE):
                 answer = await answered

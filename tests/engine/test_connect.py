@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from effort import effort
 from engine_bench import Bench, compilation, state
-from holdfast.agent.engine.model.connect import connect, exchange, tied_alike
+from holdfast.agent.engine.model.connect import connect, exchange, same_edges
 from holdfast.agent.engine.model.graph import Graph
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.states.requisite_kinds import PROBED, REQUISITES
@@ -66,7 +66,7 @@ def test_an_exchange_connects_as_a_new_graph_does(
     graph = connect(vertices(wanted), automatic)
     before = shape(graph)
     new = [Vertex(each.call, each.ctx) if each.position in which else each for each in graph]
-    assert tied_alike(graph, new, [each.call for each in graph], automatic)
+    assert same_edges(graph, new, [each.call for each in graph], automatic)
     exchanged = exchange(graph, new)
 
     assert shape(exchanged) == before
@@ -87,11 +87,11 @@ def test_other_edges_are_no_exchange() -> None:
     """Another requisite, another automatic edge, one more vertex, or another order."""
     graph = connect(vertices([[], [("require", 0)], []]))
     same, calls = graph.vertices, [each.call for each in graph]
-    assert tied_alike(graph, same, calls, {})
-    assert not tied_alike(graph, same, [each.call for each in vertices([[], [], []])], {})
-    assert not tied_alike(graph, same, calls, {2: (0,)})
-    assert not tied_alike(graph, same[:2], calls[:2], {})
-    assert not tied_alike(graph, [same[2], same[1], same[0]], calls, {})
+    assert same_edges(graph, same, calls, {})
+    assert not same_edges(graph, same, [each.call for each in vertices([[], [], []])], {})
+    assert not same_edges(graph, same, calls, {2: (0,)})
+    assert not same_edges(graph, same[:2], calls[:2], {})
+    assert not same_edges(graph, [same[2], same[1], same[0]], calls, {})
 
 
 def test_an_exchange_costs_what_was_exchanged(bench: Bench) -> None:

@@ -409,7 +409,7 @@ async def test_hurry_works_at_any_moment_of_a_stop(bench: Bench, machine: Machin
     for _ in range(moments):
         await asyncio.sleep(0)
 
-    engine.hurry()
+    engine.cancel_leaving()
     await stopping
 
     assert asyncio.get_running_loop().time() - began < 1

@@ -39,7 +39,7 @@ from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule import limits
 from holdfast.agent.engine.schedule.blockers import Blockers
 from holdfast.agent.engine.schedule.definition_order import DefinitionOrder
-from holdfast.agent.engine.schedule.loans import Loans
+from holdfast.agent.engine.schedule.reservations import Reservations
 from holdfast.agent.engine.schedule.scheduler import Scheduler
 from holdfast.agent.engine.schedule.semaphores import Semaphores
 from holdfast.agent.engine.schedule.sequences import Sequences
@@ -184,7 +184,7 @@ SABOTAGE = [
     (13, "is not undone", Runs, "start", undone_before_it_runs),
     (1, "is asked again what was before", Reversals, "wanted", lambda _, vertex: vertex.call.meta.reverse),
     (24, "which begins a sequence", Sequences, "blocker", never(None)),
-    (19, "starts while a call changes", Loans, "covers", never(False)),
+    (19, "starts while a call changes", Reservations, "covers", never(False)),
     (173, "begins to change its setting", Engine, "_runs_end", nothing),
     (99, "is overdue", Done, "until_rerun", never(1e6)),
     (0, "again for no reason", Journal, "done_at", never(None)),

@@ -66,7 +66,7 @@ async def in_a_hurry(engine: Engine) -> None:
     """Stop without waiting."""
     stopping = asyncio.create_task(engine.stop())
     await asyncio.sleep(0)
-    engine.hurry()
+    engine.cancel_leaving()
     await stopping
 
 

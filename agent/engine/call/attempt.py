@@ -257,7 +257,7 @@ def _is_public(job: Job) -> bool:
 
 
 def _ended(job: Job, effect: Effect | None) -> str:
-    """Return how the service had ended that the run started again."""
+    """Return how a service had ended that this run has started again."""
     started = bool(effect and "start" in effect.verbs)
     return str(job.ctx.redacted(job.ctx.report.ended)) if started and not job.call.meta.no_log else ""
 
@@ -279,7 +279,7 @@ def _replaced(job: Job) -> tuple[ReplacedFile, ...]:
 
 
 class _Said(NamedTuple):
-    """What an outcome says of a run, without secrets."""
+    """The texts and changes of an outcome, without secrets."""
 
     changes: Mapping[str, Any]
     comment: str
@@ -288,7 +288,7 @@ class _Said(NamedTuple):
 
 
 def _without_secrets(job: Job, result: bool | None, comment: str | None) -> _Said:
-    """Return what the run says; `comment` is the error, if there is one."""
+    """Return the texts and changes that the run reports; `comment` is the error, if there is one."""
     report = job.ctx.report
     changes, text, effect = report.changes, comment or report.comment, report.effect
     if comment and changes and report.comment not in ("", comment):
@@ -302,7 +302,7 @@ def _without_secrets(job: Job, result: bool | None, comment: str | None) -> _Sai
 
 
 def _said(call: Call, error: HoldfastError | OSError) -> tuple[str, str]:
-    """Return the text of an error, with the lines of the arguments that it refuses; otherwise the line of the state."""
+    """Return the text of an error, and the line of the state unless the text has the lines of refused arguments."""
     find = call.place
     if find is not None and isinstance(error, WrongArguments):
         return error.told(lambda path: f" ({find(path).location})"), ""

@@ -73,7 +73,7 @@ class Done:
         return (
             any(map(self._journal.pending, edges))
             or self._transfers.changed(vertex)
-            or self._transfers.owes(vertex)
+            or self._transfers.lacks_values(vertex)
             or (vertex.call.meta.rerun == "start" and vertex.last.outcome is None)
         )
 
@@ -133,7 +133,7 @@ def wanted(vertex: Vertex) -> frozenset[tuple[Vertex, int]]:
 def _overdue(vertex: Vertex, at: float) -> bool:
     """Return whether an action with a `rerun` period must run again.
 
-    An action that was done in the future also must: the system clock was wrong then.
+    So must one whose last success lies in the future: the system clock was wrong then.
     """
     period = vertex.call.meta.rerun
     return isinstance(period, float) and not at - CLOCK <= time.time() < at + period - CLOCK

@@ -20,8 +20,8 @@ Probes = dict[Vertex, ProbeResult]
 """Target of a prereq -> the result of its probe."""
 
 
-class Marks(Protocol):
-    """What probes need of the engine."""
+class VertexMarker(Protocol):
+    """The part of the engine that probes use."""
 
     def mark(self, vertex: Vertex, cause: Cause, by: Vertex | None = None) -> None:
         """Make a vertex dirty, because of a run of `by`."""
@@ -34,7 +34,7 @@ class Prober:
     although it was not dirty becomes dirty.
     """
 
-    def __init__(self, probe: Callable[[Vertex, Probes], Awaitable[Outcome]], marker: Marks) -> None:
+    def __init__(self, probe: Callable[[Vertex, Probes], Awaitable[Outcome]], marker: VertexMarker) -> None:
         self._probe = probe
         self._marker = marker
 

@@ -36,7 +36,7 @@ class Decision(NamedTuple):
     refresh: bool = False
     """Whether the refresh action must follow if the run itself changes nothing."""
     delivered: bool = False
-    """Whether an upstream is a reason to run: then even an action that the journal has as done must run."""
+    """Whether an upstream is a reason to run: then an action must run even if the journal records it as done."""
     reason: Reason = ""
     """Why the resource does not run."""
     because: tuple[str, ...] = ()

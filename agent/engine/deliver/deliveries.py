@@ -70,8 +70,8 @@ class Deliveries:
         """Return whether the vertex has deliveries due: changes or failures of upstreams."""
         return any(self._journal.pending(edge) for edge, _ in incoming(vertex))
 
-    def owes(self, vertex: Vertex) -> bool:
-        """Return the result of `pending`, and note the vertex; for changes that this object did not count itself."""
+    def note_pending(self, vertex: Vertex) -> bool:
+        """Return the result of `pending`, and note the vertex. Used for changes that another process has counted."""
         if not LISTENING.isdisjoint(vertex.links.requisites):
             self._listeners.add(vertex)
         if pending := self.pending(vertex):
@@ -91,11 +91,11 @@ class Deliveries:
             else:
                 self._behind.discard(vertex)
 
-    def heard(self) -> list[Vertex]:
+    def due_listeners(self) -> list[Vertex]:
         """Return the listeners to run now: a target has changed, and all their targets are settled.
 
-        They are ordered by `_turn`. Vertices that start together run in order of execution; so the list ends before
-        the first listener that precedes the one before it in that order; a later call returns the rest.
+        They are sorted by `_turn`. Vertices that start together run in order of execution, so the list ends where the
+        sorted listeners leave that order. A later call returns the rest.
         """
         turns = {vertex: turn for vertex in self._listeners if (turn := self._turn(vertex)) is not None}
         self._listeners = {*turns}
@@ -115,12 +115,12 @@ class Deliveries:
         """
         edges = ((edge, target) for edge, target in incoming(vertex) if edge[2] in LISTENING)
         noop = not self._policy.applies(vertex)
-        heard = [
+        changed = [
             target.position
             for edge, target in edges
             if self._journal.pending(edge) or (noop and target.last.would_change)
         ]
-        return vertex.position if heard and not LISTENING.isdisjoint(vertex.call.low) else min(heard, default=None)
+        return vertex.position if changed and not LISTENING.isdisjoint(vertex.call.low) else min(changed, default=None)
 
     async def announce(self, vertex: Vertex) -> None:
         """Record in the journal that the vertex may change, so that a crash does not lose a refresh.

@@ -27,7 +27,7 @@ from holdfast.agent.engine.deliver.database import Database, Statement
 from holdfast.agent.engine.deliver.store import Blocking, Store, Unwritable
 from holdfast.agent.engine.deliver.tables import SCHEMA, Columns, Counts, Key, Reversal, Row, Rows, Table, Value
 from holdfast.agent.engine.model import edge_keys as ends
-from holdfast.agent.engine.model.edge_keys import DAY, Adoption, Edge, End, Owed, Settlement
+from holdfast.agent.engine.model.edge_keys import DAY, Adoption, Edge, End, PendingDelivery, Settlement
 from holdfast.states.requisite_kinds import ON_FAILURE
 
 NONE = Counts()
@@ -197,7 +197,7 @@ class Journal:
     def _known(self) -> dict[str, End]:
         """Return all ends.
 
-        Only the key is known of an end in an older journal, and of a resource that was removed before it was recorded.
+        Some have only a key: those of older journals, and of resources removed before they were recorded.
         """
         bearing = (key for edge in self._delivered for key in edge[:2])
         unnamed = {
@@ -251,7 +251,7 @@ class Journal:
         counts = self._counters.get(edge[0], NONE)
         return counts.failures if edge[2] in ON_FAILURE else counts.changes
 
-    def owed(self) -> list[Owed]:
+    def pending_deliveries(self) -> list[PendingDelivery]:
         """Return all deliveries that are due."""
         return [ends.named(edge, self._ends) for edge in sorted(self._delivered) if self.pending(edge)]
 
@@ -260,7 +260,7 @@ class Journal:
         self._ends.put_new({key: End(*end, 0.0) for key, end in named.items()})
 
     def absorb(self, other: Journal) -> None:
-        """Take over due deliveries of another journal, and records that only it has. Its keys are identities."""
+        """Take over due deliveries of another journal, and records that exist only there. Its keys are identities."""
         for edge in other._delivered:
             if other.pending(edge) and edge[2] not in ON_FAILURE and not self.pending(edge):
                 delivered = [

@@ -1,4 +1,4 @@
-"""Obstacles: vertices that cannot be repaired now, for an external reason, stay dirty and start when that ends."""
+"""Obstacles: external reasons why a vertex cannot be repaired now; it stays dirty and starts when the obstacle ends."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def unwritable(journal: Journal, error: Unwritable) -> Obstacle:
     return Obstacle(f"the journal cannot be written ({error})", None, journal.writable)
 
 
-class Wakes(Protocol):
-    """What obstacles need of the engine."""
+class VertexWaker(Protocol):
+    """The part of the engine that obstacles use."""
 
     def woken(self, vertex: Vertex, cause: Cause) -> None:
         """Check a vertex now."""
@@ -36,7 +36,7 @@ class Wakes(Protocol):
 class Obstacles:
     """The obstacles of one engine. A vertex whose obstacle is gone is checked."""
 
-    def __init__(self, events: Wakes) -> None:
+    def __init__(self, events: VertexWaker) -> None:
         self._events = events
         self._behind: dict[asyncio.Event, set[Vertex]] = {}
         """Event that ends an obstacle -> the vertices that wait for it."""

@@ -67,7 +67,7 @@ class Transfers:
             if any(sender.key == vertex.key and wanted.key in new for wanted, sender in _senders(below))
         ]
 
-    def owes(self, vertex: Vertex) -> bool:
+    def lacks_values(self, vertex: Vertex) -> bool:
         """Return whether a receiver wants a key that this sender never published; only received keys are kept."""
         sent = self._journal.sent(vertex.key)
         return any(
@@ -128,7 +128,8 @@ class Transfers:
 def _missing(vertex: Vertex, wanted: Receive, sender: Vertex) -> Outcome | None:
     """Return the outcome of a receiver whose sender has sent nothing; None if an absent resource needs no value.
 
-    An absent resource does not exist if what it refers to does not exist, unless others of its arguments identify it.
+    If the thing to which an absent resource refers does not exist, the resource does not exist either, unless its other
+    arguments identify it.
     """
     resource, outcome = vertex.resource, sender.last.outcome
     if wanted.kind and isinstance(resource, Referring) and resource.is_absent() and outcome and outcome.result:
@@ -148,7 +149,7 @@ def _why_not(outcome: Outcome | None) -> str:
 
 
 def _unsent(vertex: Vertex, sender: Vertex, wanted: Receive) -> Outcome:
-    """Return the outcome of a receiver whose value is not available yet; the key of a reference is in no state file."""
+    """Return the outcome of a receiver whose value is not available yet. Users did not write the key of a reference."""
     sent = "" if wanted.kind else f" and sent {wanted.key}"
     return Outcome.unknown(vertex, f"unknown until {sender.identity} has run{sent}", vertex.queue.cause)
 
@@ -175,7 +176,7 @@ def applied(call: Call, values: Values) -> Call:
 
 
 def _put(data: Any, steps: Sequence[str | int], value: Any) -> None:
-    """Put a value into arguments; what leads there is copied, as low data never change."""
+    """Put a value into arguments. The containers that lead to it are copied, because low data never change."""
     for step in steps[:-1]:
         data[step] = data[step].copy()
         data = data[step]

@@ -1,4 +1,4 @@
-"""Adds to the outcome of a drift which process has caused it."""
+"""Adds to the outcome of a drift the process that has caused it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def attributed(vertex: Vertex, outcome: Outcome, noticed_at: float | None)
     if noticed_at is None or watcher is None or isinstance(watcher, asyncio.Task) or not _is_drift(outcome):
         return outcome
     author = await watcher.changed_by(noticed_at)
-    if author is None or (outcome.undone and not author.name):  # a process that had ended may have been our own
+    if author is None or (outcome.undone and not author.name):  # a process that has ended may be one of the agent
         return outcome
     author = author.masked(vertex.ctx.redacted)
     return outcome._replace(by=author.without_arguments() if vertex.call.meta.no_log else author)

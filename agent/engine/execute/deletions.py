@@ -1,8 +1,9 @@
-"""Deletions that wait: what a resource has left to be deleted goes at the end of the pass, after its users have run.
+"""Deferred deletions: a resource may leave a thing that is deleted at the end of the pass, after its users have run.
 
-A replacement may make the new thing first. Those that use the former one get the new one when they run, and only then
-can the former one go. Likewise a resource that is to be absent goes after those that refer to it. Such a resource
-reports that it has left a deletion (`Report.deletes_later`), and runs once more when its users have run.
+A replacement may create the new thing first. The users of the former thing switch to the new one when they run, and
+only then can the former one be deleted. Likewise, a resource that is to be absent is deleted after the resources that
+refer to it. Such a resource reports that it has left a deletion (`Report.deletes_later`), and runs once more when its
+users have run.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def users_of(vertex: Vertex, policy: Policy) -> Users:
 
 
 class Deletions:
-    """The deletions of one engine that wait for the end of a pass."""
+    """The deferred deletions of one engine."""
 
     def __init__(self, policy: Policy, marker: Marker, outcomes: Outcomes) -> None:
         self._policy = policy
@@ -62,8 +63,8 @@ class Deletions:
 def _users(vertex: Vertex, policy: Policy) -> list[Vertex]:
     """Return the vertices that may use what this one leaves to be deleted.
 
-    After a replacement these are all that run after it. Before an absent resource go those that refer to it, if they
-    may run, and those that it requires and that are to be deleted themselves.
+    After a replacement, these are all vertices that run after it. For an absent resource, these are the vertices that
+    refer to it, if they may run, and its requisites that are to be deleted as well.
     """
     below = vertex.links.downstream
     if not isinstance(vertex.resource, Referring) or not vertex.resource.is_absent():
@@ -78,7 +79,7 @@ def _deletes_later(vertex: Vertex) -> bool:
 
 
 def _has_run(vertex: Vertex) -> bool:
-    """Return whether a user is as declared, and so uses nothing any more that is to be deleted."""
+    """Return whether a user is as declared: then it no longer uses a thing that is to be deleted."""
     outcome = vertex.last.outcome
     return vertex.settled and outcome is not None and bool(outcome.result) and not outcome.deletes_later
 

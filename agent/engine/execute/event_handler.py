@@ -56,7 +56,7 @@ class EventHandler:
         self._held.intersection_update(vertices)
 
     def stop(self) -> None:
-        """Wait for no obstacle any more."""
+        """Stop waiting for obstacles to end."""
         self._obstacles.close()
 
     def watch_event(self, vertex: Vertex) -> None:
@@ -82,14 +82,14 @@ class EventHandler:
         now = asyncio.get_running_loop().time()
         if "operator" in self._scheduler.paused and not vertex.queue.dirty:
             self._emit(Notice("info", "noticed", vertex.identity, "may have drifted; nothing is repaired while paused"))
-        echo = limits.own_doing(vertex, cause, now)
+        echo = limits.self_caused_delay(vertex, cause, now)
         wait = max(limits.hold_off(vertex, now), echo or limits.take(vertex, self._policy.options, now))
         if wait == 0:
             self._marker.mark(vertex, cause)
         elif vertex.run.retry_wait is None:
             known = echo > 0 and vertex.timer is not None
             if echo:
-                wait = self._timers.put_off(vertex, wait, cause)
+                wait = self._timers.postpone(vertex, wait, cause)
             else:
                 self._timers.hold(vertex, wait, cause)
                 self._held.add(vertex)
@@ -100,7 +100,7 @@ class EventHandler:
     def marked(self, marks: Iterable[Mark]) -> None:
         """Handle the marks that vertices got during a run that has ended now.
 
-        An attempt that follows a perhaps undone one handles the events of the watch until now.
+        If the attempt was perhaps undone, the next attempt handles all events of the watch so far.
         """
         for vertex, cause in marks:
             if cause in WATCHED and not vertex.queue.removed:

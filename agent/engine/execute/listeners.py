@@ -1,4 +1,4 @@
-"""The end of a pass: when no run is in progress, listeners run, one after the other, and then deletions that wait."""
+"""The end of a pass: when no run is in progress, listeners run, one after the other, and then deferred deletions."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class Listeners:
         if waits and (self._policy.stopped or not self._policy.daemon):
             return
         if waits and asyncio.get_running_loop().time() < late:
-            self._scheduler.look_again_at(late)
+            self._scheduler.pump_at(late)
             return
-        due = self._deliveries.heard()
+        due = self._deliveries.due_listeners()
         if due and not self._policy.stopped:
             self._deliveries.listened.update(due)
             for vertex in due:

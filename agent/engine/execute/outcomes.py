@@ -12,7 +12,7 @@ from holdfast.agent.engine.decide.marker import Marker
 from holdfast.agent.engine.deliver.deliveries import Deliveries, Seen
 from holdfast.agent.engine.deliver.transfer import Transfers
 from holdfast.agent.engine.execute.reversals import Reversals
-from holdfast.agent.engine.execute.rivals import Rivals
+from holdfast.agent.engine.execute.undoers import Undoers
 from holdfast.agent.engine.model.events import Event, Notice
 from holdfast.agent.engine.model.failure import backoff
 from holdfast.agent.engine.model.outcome import GUARDS, Cause, LastChange, Outcome
@@ -43,7 +43,7 @@ class Outcomes:
         deliveries: Deliveries,
         transfers: Transfers,
         reversals: Reversals,
-        rivals: Rivals,
+        undoers: Undoers,
         done: Done,
     ) -> None:
         self.failing: set[Vertex] = set()
@@ -61,7 +61,7 @@ class Outcomes:
         self._deliveries = deliveries
         self._transfers = transfers
         self._reversals = reversals
-        self._rivals = rivals
+        self._undoers = undoers
         self._done = done
 
     def keep(self, vertices: Collection[Vertex]) -> None:
@@ -101,7 +101,7 @@ class Outcomes:
         """
         recovered = vertex.last.outcome is None or vertex.blocks
         if self._policy.daemon and vertex.run.applying and outcome.ran:
-            self._rivals.changed(vertex, outcome)
+            self._undoers.changed(vertex, outcome)
         if vertex.probe.result is not None:
             probes.forget(vertex)
         notified = self._deliver(vertex, outcome, seen or [])
@@ -218,7 +218,7 @@ class Outcomes:
                 self.failing.add(vertex)
         elif vertex.last.failures:
             vertex.last.failures = 0
-            self._passes.disturb()
+            self._passes.found_something()
             self.failing.discard(vertex)
             self._deliveries.listened.discard(vertex)  # a refresh that failed before may succeed now
 
@@ -248,7 +248,7 @@ class Outcomes:
             limits.failed(vertex, now)
         if self._policy.daemon and outcome.cause == "drift" and limits.repaired(vertex, options, now):
             many = f"more than {options.flap_limit} times"
-            who = self._rivals.advice(vertex, self._scheduler.vertices, now - options.flap_window)
+            who = self._undoers.advice(vertex, self._scheduler.vertices, now - options.flap_window)
             within = f"repaired {many} in {options.flap_window:g} s; {who}"
             what = f"failed {many} in a row, each time after an event of its watch" if failed else within
             text = f"flapping: {what}. From now on repairs are spaced, up to {options.flap_window:g} s apart"

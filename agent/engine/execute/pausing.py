@@ -59,7 +59,7 @@ class Pausing:
     def pause(self, why: Pause, said: str = "") -> None:
         """Start no run until `resume`; current runs may end.
 
-        `said` gives the end and the reason of the pause; with it, a pause that holds already is reported again.
+        `said` gives the end and the reason of the pause. With it, a pause that is already in force is reported again.
         """
         if why in self._scheduler.paused and not said:
             return
@@ -79,7 +79,7 @@ class Pausing:
             self._rounds.begin(self._scheduler.vertices, "command")
 
     def stop(self) -> None:
-        """Let no pause end any more."""
+        """Stop the timers: no pause ends by itself any more."""
         self.pauses.close()
         self._rounds.stop()
 

@@ -1,4 +1,4 @@
-"""Rechecks: all resources are checked at times, to find changes that no watch has reported."""
+"""Rechecks: all resources are checked periodically, to find changes that no watch has reported."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Rechecks:
             self.timer = asyncio.get_running_loop().call_later(delay, self.begin, "recheck")
 
     def stop(self) -> None:
-        """End the current recheck, and begin no other."""
+        """End the current recheck, and schedule no other."""
         self._rounds.stop()
         if self.timer:
             self.timer.cancel()

@@ -23,7 +23,7 @@ from holdfast.agent.engine.execute.event_handler import EventHandler
 from holdfast.agent.engine.execute.listeners import Listeners
 from holdfast.agent.engine.execute.outcomes import Outcomes
 from holdfast.agent.engine.execute.reversals import ONCE, Reversals
-from holdfast.agent.engine.execute.rivals import Rivals
+from holdfast.agent.engine.execute.undoers import Undoers
 from holdfast.agent.engine.execute.undone import perhaps_undone, with_undone
 from holdfast.agent.engine.model.events import Event, Interrupted, Notice, Started
 from holdfast.agent.engine.model.failure import Failure
@@ -59,7 +59,7 @@ class Runs:
         deliveries: Deliveries,
         transfers: Transfers,
         reversals: Reversals,
-        rivals: Rivals,
+        undoers: Undoers,
         done: Done,
         decisions: Decisions,
         outcomes: Outcomes,
@@ -78,7 +78,7 @@ class Runs:
         self._deliveries = deliveries
         self._transfers = transfers
         self._reversals = reversals
-        self._rivals = rivals
+        self._undoers = undoers
         self._done = done
         self._decisions = decisions
         self._outcomes = outcomes
@@ -105,7 +105,7 @@ class Runs:
         earlier, listening = vertex.run, vertex.queue.listening
         if not listening:
             self._timers.clear(vertex)
-        if vertex.rate.erred is not None:
+        if vertex.rate.failed_at is not None:
             limits.forget_failure(vertex)
         never_began = partial(self._never_began, vertex)
         # Without a context of its own, the run would have that of the run whose end has started it.
@@ -154,7 +154,7 @@ class Runs:
     async def _decide(self, vertex: Vertex) -> None:
         """Decide whether to run the vertex, run it, and conclude."""
         noticed_at, now = self._scheduler.answer(vertex), asyncio.get_running_loop().time()
-        self._rivals.begin(vertex, now)
+        self._undoers.begin(vertex, now)
         self._emit(Started(vertex.identity, 0.0 if noticed_at is None else now - noticed_at))
         if vertex.queue.listening:
             await self._listen(vertex)
@@ -177,8 +177,8 @@ class Runs:
             self._outcomes.record(vertex, prepared, seen)
             return
         outcome = await self._attempt(vertex, self._job(vertex, prepared, refresh=decision.refresh))
-        outcome = await attributed(vertex, self._rivals.attribute(vertex, outcome, noticed_at), noticed_at)
-        if await self._rests(vertex, outcome):
+        outcome = await attributed(vertex, self._undoers.attribute(vertex, outcome, noticed_at), noticed_at)
+        if await self._stays_dirty(vertex, outcome):
             return
         outcome = with_undone(outcome, vertex.run.before)
         if vertex.run.applying and outcome.result:
@@ -195,7 +195,7 @@ class Runs:
             self._emit(Notice("info", "held-off", vertex.identity, f"left alone for now: {obstacle.text}"))
         vertex.run.retry_wait = vertex.run.before
         self._force_again(vertex)
-        self._passes.disturb()
+        self._passes.found_something()
         if vertex.queue.listening:
             self._deliveries.listened.discard(vertex)
         self._events.hold_back(vertex, obstacle)
@@ -215,7 +215,7 @@ class Runs:
                 outcome = prepared
             else:
                 outcome = await self._attempt(vertex, self._job(vertex, prepared, only_refresh=True))
-                if await self._rests(vertex, outcome):
+                if await self._stays_dirty(vertex, outcome):
                     return
         self._outcomes.record(vertex, outcome._replace(listener=True), seen)
 
@@ -228,7 +228,7 @@ class Runs:
             raise asyncio.CancelledError
         return outcome
 
-    async def _rests(self, vertex: Vertex, outcome: Outcome) -> bool:
+    async def _stays_dirty(self, vertex: Vertex, outcome: Outcome) -> bool:
         """Return whether the vertex stays dirty: another attempt follows, or the attempt met an obstacle.
 
         Possible changes by the attempt are delivered now.
@@ -248,7 +248,7 @@ class Runs:
         delay = self._outcomes.again(vertex, outcome, wait)
         vertex.run.retry_wait = wait
         self._force_again(vertex)
-        self._passes.disturb()
+        self._passes.found_something()
         self._timers.hold(vertex, delay, "retry")
         return True
 
@@ -322,7 +322,7 @@ class Runs:
         run, again = vertex.run, None
         cancelled = isinstance(error, asyncio.CancelledError)
         run.task = None
-        self._rivals.end(vertex)
+        self._undoers.end(vertex)
         if error:
             run.obstacle = None
         if vertex.queue.listening and cancelled:

@@ -1,4 +1,4 @@
-"""Tells a repair that something else has undone before its end from one that has no effect.
+"""Distinguishes a repair that something else has undone before the run ended from a repair that has no effect.
 
 In both cases the resource differs at the end of the run, and its watch may report what the run itself has done. So one
 more attempt decides. It is made if the watch has reported an event since the run began, and only after the first

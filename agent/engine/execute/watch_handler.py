@@ -31,7 +31,7 @@ class WatchHandler:
         self._deliveries = deliveries
         self._events = events
         self.soon = events.pending.soon
-        """Has the scheduler start what may start, in the next callback of the loop."""
+        """Makes the scheduler start all vertices that may start, in the next callback of the loop."""
         self._runs = runs
         self._observer = observer
         self.reported = events.pending.tell

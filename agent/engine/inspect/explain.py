@@ -76,9 +76,9 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[WaitReason]:
     yield from _pauses(vertex, view)
     if not vertex.queue.dirty:
         return
-    if view.scheduler.loans.lent(vertex):
+    if view.scheduler.reservations.reserved(vertex):
         yield WaitReason("apply", "`holdfast apply` is running this resource, or one that it watches")
-    if view.scheduler.loans.claimed(vertex):
+    if view.scheduler.reservations.claimed(vertex):
         yield WaitReason("call", "`holdfast call` is changing what this resource manages")
     if vertex.watching.predecessors:
         yield WaitReason(

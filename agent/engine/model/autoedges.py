@@ -1,7 +1,7 @@
 """Automatic edges of each new graph, found before any resource is changed.
 
-`states.automatic` derives the edges from the calls. This module adds the paths that packages ship, which it asks of the
-host's package provider.
+`states.automatic` derives the edges from the calls. This module adds the paths that packages ship: it asks the host's
+package provider for them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class AutoEdges:
         return len(calls) == len(self._calls) and all(map(_alike, calls, self._calls))
 
     async def _ask(self) -> Shipped:
-        """Return which packages ship the paths that matter; nothing if no provider can tell."""
+        """Return which packages ship the paths that matter; nothing if no provider knows."""
         try:
             from holdfast.resources.interfaces.pkg import PkgInterface  # noqa: PLC0415 - few states need it
 

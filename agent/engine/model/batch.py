@@ -52,7 +52,7 @@ class Batch:
         except asyncio.CancelledError:
             if self._work and all(each.result.done() for each in self._joined):
                 self._work.cancel()
-                await asyncio.wait([self._work])  # no member waits for the work any more
+                await asyncio.wait([self._work])  # no member waits for the repair any more
             raise
 
     def ended(self) -> bool:

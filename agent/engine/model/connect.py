@@ -15,7 +15,7 @@ from holdfast.states.data import Call
 from holdfast.states.requisite_kinds import CARRIES, EARLIER, PROBED, targets_of
 
 
-def tied_alike(graph: Graph, vertices: Sequence[Vertex], calls: Sequence[Call], automatic: Automatic) -> bool:
+def same_edges(graph: Graph, vertices: Sequence[Vertex], calls: Sequence[Call], automatic: Automatic) -> bool:
     """Return whether these vertices would have the edges of `graph`: then `exchange` can install the new ones.
 
     Each vertex must be the one at its position in `graph`, or not be in it. Call this before the vertices get these
@@ -33,19 +33,19 @@ def tied_alike(graph: Graph, vertices: Sequence[Vertex], calls: Sequence[Call], 
 
 
 def exchange(graph: Graph, vertices: Sequence[Vertex]) -> Graph:
-    """Return `graph` with these vertices in its positions, after `tied_alike` was true.
+    """Return `graph` with these vertices in its positions, after `same_edges` was true.
 
     Sets the edges of new vertices and of their neighbours; all others stay as they are.
     """
     exchanged = {old: new for old, new in zip(graph, vertices, strict=True) if old is not new}
     concerned = {each: each.links for each in {near for old in exchanged for near in _near(old)} - exchanged.keys()}
     concerned |= {new: old.links for old, new in exchanged.items()}
-    tied: dict[int, Links] = {}
+    replaced: dict[int, Links] = {}
     """Edges, by the `id` of the edges that they replace: vertices that shared one object share its replacement."""
     for vertex, links in concerned.items():
-        if id(links) not in tied:
-            tied[id(links)] = _tied(links, exchanged)
-        vertex.links = tied[id(links)]
+        if id(links) not in replaced:
+            replaced[id(links)] = _exchanged_links(links, exchanged)
+        vertex.links = replaced[id(links)]
     return Graph(vertices, graph.automatic)
 
 
@@ -56,7 +56,7 @@ def _near(vertex: Vertex) -> Iterable[Vertex]:
     return chain(links.upstream, links.downstream, links.prereq_owners, subscribers, *links.requisites.values())
 
 
-def _tied(links: Links, exchanged: Mapping[Vertex, Vertex]) -> Links:
+def _exchanged_links(links: Links, exchanged: Mapping[Vertex, Vertex]) -> Links:
     """Return these edges between other vertices: `exchanged` maps replaced vertices to new ones."""
 
     def current(vertices: Iterable[Vertex]) -> tuple[Vertex, ...]:

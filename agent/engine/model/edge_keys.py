@@ -39,7 +39,7 @@ class End(NamedTuple):
     """Counted seconds for which no state has declared the resource; None: it is declared."""
 
 
-class Owed(NamedTuple):
+class PendingDelivery(NamedTuple):
     """A pending delivery."""
 
     upstream: str
@@ -55,7 +55,7 @@ class Adoption(NamedTuple):
 
     keys: Mapping[str, str]
     """Identity -> key."""
-    dropped: tuple[Owed, ...]
+    dropped: tuple[PendingDelivery, ...]
     """Deliveries that were due and have been dropped."""
 
 
@@ -213,10 +213,10 @@ def needed(
     }
 
 
-def named(edge: Edge, ends: Mapping[str, End]) -> Owed:
+def named(edge: Edge, ends: Mapping[str, End]) -> PendingDelivery:
     """Return an edge with the identities of its ends."""
     upstream, downstream, kind = edge
-    return Owed(_identity(upstream, ends), _identity(downstream, ends), kind)
+    return PendingDelivery(_identity(upstream, ends), _identity(downstream, ends), kind)
 
 
 def _identity(key: str, ends: Mapping[str, End]) -> str:

@@ -126,7 +126,7 @@ NO_RUN = Run()
 
 @dataclass(slots=True, eq=False, repr=False)
 class Last:
-    """What the runs of a vertex have left behind. Written by `execute/outcomes.py`."""
+    """The results of a vertex's runs. Written by `execute/outcomes.py`."""
 
     outcome: Outcome | None = None
     """The last outcome that was not that of a listener."""
@@ -156,7 +156,7 @@ class Rate(NamedTuple):
     """Loop times of the last repairs of drift, failed ones included; at most `flap_limit` of them."""
     flapping: float = 0.0
     """Seconds between repairs while the vertex flaps; 0: it does not flap."""
-    erred: float | None = None
+    failed_at: float | None = None
     """Loop time at which the last attempt failed; None: it did not fail."""
 
 

@@ -135,7 +135,7 @@ class DefinitionOrder:
         return self._head[1] + self._left if self._head else 0.0
 
     @staticmethod
-    def has_let_go(vertex: Vertex) -> bool:
+    def is_exempt(vertex: Vertex) -> bool:
         """Return whether a vertex has failed, or has lost its place in definition order before it settled.
 
         A vertex that requires it holds back no other vertex either.

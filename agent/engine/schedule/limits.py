@@ -48,23 +48,23 @@ def repaired(vertex: Vertex, options: EngineOptions, now: float) -> bool:
 
 def failed(vertex: Vertex, now: float) -> None:
     """Note that an attempt has failed: events just after it are probably caused by the attempt itself."""
-    vertex.rate = vertex.rate._replace(erred=now)
+    vertex.rate = vertex.rate._replace(failed_at=now)
 
 
 def forget_failure(vertex: Vertex) -> None:
     """Note that a new attempt begins, or that the events caused by the last one are over."""
-    vertex.rate = vertex.rate._replace(erred=None)
+    vertex.rate = vertex.rate._replace(failed_at=None)
 
 
-def own_doing(vertex: Vertex, cause: Cause, now: float) -> float:
+def self_caused_delay(vertex: Vertex, cause: Cause, now: float) -> float:
     """Return the seconds to wait because an attempt has failed.
 
     Events that the attempt itself caused, and polls, do not wake the vertex before its backoff is over.
     """
-    erred = vertex.rate.erred
-    if erred is None or (cause != "poll" and now >= erred + ECHO):
+    failed_at = vertex.rate.failed_at
+    if failed_at is None or (cause != "poll" and now >= failed_at + ECHO):
         return 0.0
-    return max(0.0, erred + backoff(vertex.call.meta, vertex.last.failures) - now)
+    return max(0.0, failed_at + backoff(vertex.call.meta, vertex.last.failures) - now)
 
 
 def flaps(vertex: Vertex, options: EngineOptions, now: float) -> bool:

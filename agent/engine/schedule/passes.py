@@ -45,7 +45,7 @@ class Passes:
         self.calm = True
         """Whether the current or last pass consists of routine checks (polls, rechecks) that found nothing new."""
         self.asked = False
-        """Whether an operator asked for a part of the current pass and is to see how the pass ends."""
+        """Whether an operator asked for a part of the current pass, so that the end of the pass is reported."""
         self.ended = 0.0
         """Loop time at which the last pass ended that was not calm."""
 
@@ -69,7 +69,7 @@ class Passes:
         self.calm = self.calm and cause in ROUTINE
         self.asked = self.asked or cause == "command"
 
-    def disturb(self) -> None:
+    def found_something(self) -> None:
         """Note that the pass has found something new."""
         self.calm = False
 

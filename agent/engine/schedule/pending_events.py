@@ -18,8 +18,8 @@ SLICE = 100
 """Events that are handled in one callback of the loop: less than two milliseconds."""
 
 
-class TakesUp(Protocol):
-    """What handles pending events."""
+class EventConsumer(Protocol):
+    """The handler of pending events."""
 
     def watch_event(self, vertex: Vertex) -> None:
         """Handle an event of the vertex's watch."""
@@ -28,7 +28,7 @@ class TakesUp(Protocol):
 class PendingEvents:
     """The pending events of one engine. When all are handled, the scheduler starts all vertices that may start."""
 
-    def __init__(self, events: TakesUp, scheduler: Scheduler) -> None:
+    def __init__(self, events: EventConsumer, scheduler: Scheduler) -> None:
         self._events = events
         self._scheduler = scheduler
         self._told = Heap()
@@ -41,7 +41,7 @@ class PendingEvents:
         self.soon()
 
     def soon(self) -> None:
-        """Have the scheduler start vertices, once all that are marked or armed at this moment have been queued."""
+        """Make the scheduler start vertices, once it has queued all that are marked or armed at this moment."""
         if not self._called:
             self._called = True
             asyncio.get_running_loop().call_soon(self._next)

@@ -1,12 +1,12 @@
 """The scheduler: decides which dirty vertex may run now.
 
 A vertex starts when all of these hold: it is dirty, armed and not held back; all its direct and indirect requisites are
-settled; definition order permits it (`definition_order.py`); nothing else works on it (`loans.py`); a worker is free
-(`workers.py`); no semaphore that it names is full (`semaphores.py`).
+settled; definition order permits it (`definition_order.py`); nothing else works on it (`reservations.py`); a worker is
+free (`workers.py`); no semaphore that it names is full (`semaphores.py`).
 
 There are three queues: vertices bound by definition order, marked vertices, and vertices due for a routine check (a
-poll, or a recheck, also one that an operator requested). They take turns. The last two are served in the order of
-marking, so that no vertex waits forever.
+poll, or a recheck, also one that an operator requested). The queues are served in turn. The last two are served in the
+order of marking, so that no vertex waits forever.
 
 The work depends on the number of unsettled vertices, not on the size of the graph. Heaps delete outdated entries
 lazily. A blocked vertex waits in a list of the vertex that blocks it (`blockers.py`).
@@ -27,7 +27,7 @@ from holdfast.agent.engine.model.waits import Pause
 from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule.blockers import Blockers
 from holdfast.agent.engine.schedule.definition_order import PATIENCE, DefinitionOrder, Heap, Item, item_of
-from holdfast.agent.engine.schedule.loans import Loans
+from holdfast.agent.engine.schedule.reservations import Reservations
 from holdfast.agent.engine.schedule.semaphores import Semaphores
 from holdfast.agent.engine.schedule.sequences import Sequences
 from holdfast.agent.engine.schedule.workers import Workers
@@ -37,7 +37,7 @@ Mark = tuple[Vertex, Cause]
 NO_MARKS: Sequence[Mark] = ()
 
 
-class Starts(Protocol):
+class Runner(Protocol):
     """What the scheduler calls."""
 
     def start(self, vertex: Vertex) -> None:
@@ -48,14 +48,14 @@ class Starts(Protocol):
 
 
 class Scheduler:
-    """Starts dirty vertices in order.
+    """Runner dirty vertices in order.
 
     Vertices of one group that may start at the same time run as one batch, which occupies one of `workers`.
 
     Notifies the observer when a vertex becomes dirty, starts or settles. `Parts` sets `runs` after the construction.
     """
 
-    runs: Starts
+    runs: Runner
 
     def __init__(self, policy: Policy, observer: Observer) -> None:
         self.workers = Workers(policy)
@@ -64,7 +64,7 @@ class Scheduler:
         self.unsettled: set[Vertex] = set()
         """Vertices that are dirty or running."""
         self.semaphores = Semaphores()
-        self.loans = Loans()
+        self.reservations = Reservations()
         self._observer = observer
         self._order = DefinitionOrder(PATIENCE if policy.daemon else math.inf)
         self.vertices: Collection[Vertex] = ()
@@ -161,7 +161,7 @@ class Scheduler:
                 break
             self._start(vertex, now)
         if self.unsettled and self.workers.at_work:
-            self.look_again_at(self.workers.until)
+            self.pump_at(self.workers.until)
         if not self.unsettled or not (self.workers.at_work or self.paused):
             self.runs.idle()
 
@@ -176,12 +176,12 @@ class Scheduler:
         for each in together:
             each.queue.batch = batch
             self.runs.start(each)
-            each.queue.force_next = each.queue.force_next and each.queue.listening  # the run has taken note
+            each.queue.force_next = each.queue.force_next and each.queue.listening  # the run has read the flag
 
     def release_worker(self, vertex: Vertex) -> None:
         """Let another vertex start although this one runs: the run is about to take long."""
         self.workers.release(vertex.queue.batch or vertex)
-        self.look_again_at(asyncio.get_running_loop().time())
+        self.pump_at(asyncio.get_running_loop().time())
 
     def pause(self, why: Pause) -> None:
         """Start nothing until `resume` is called."""
@@ -335,19 +335,19 @@ class Scheduler:
                 blocker = self._blockers.of(vertex, self.unsettled)
                 if (
                     vertex.not_before > now
-                    or self.loans.covers(vertex)
-                    or (blocker and self._order.has_let_go(blocker))
+                    or self.reservations.covers(vertex)
+                    or (blocker and self._order.is_exempt(blocker))
                 ):
-                    self._lift(vertex)
+                    self._exempt(vertex)
                     continue
                 if not blocker and vertex.watching.armed and not self.semaphores.full(vertex):
                     heappop(self._bound)
                     return vertex
             slow = self._order.overdue(now)
             if slow is None:
-                self.look_again_at(self._order.until)
+                self.pump_at(self._order.until)
                 break
-            self._lift(slow)
+            self._exempt(slow)
         return None
 
     def _next_free(self, heap: Heap, now: float) -> Vertex | None:
@@ -372,14 +372,14 @@ class Scheduler:
         return None
 
     def _ready(self, vertex: Vertex, now: float) -> bool:
-        return vertex.watching.armed and vertex.not_before <= now and not self.loans.covers(vertex)
+        return vertex.watching.armed and vertex.not_before <= now and not self.reservations.covers(vertex)
 
-    def _lift(self, vertex: Vertex) -> None:
+    def _exempt(self, vertex: Vertex) -> None:
         """Exempt a vertex from definition order."""
         vertex.queue.new = False
         self.offer(vertex)
 
-    def look_again_at(self, when: float) -> None:
+    def pump_at(self, when: float) -> None:
         """Call `pump` at this loop time, when a run or a wait may have taken too long."""
         if when < math.inf and (self._alarm is None or self._alarm.when() > when):
             if self._alarm:

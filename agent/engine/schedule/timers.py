@@ -11,7 +11,7 @@ from holdfast.agent.engine.model.outcome import Cause
 from holdfast.agent.engine.model.vertex import Observer, Vertex
 
 
-class Fires(Protocol):
+class TimerHandler(Protocol):
     """What timers call."""
 
     def woken(self, vertex: Vertex, cause: Cause) -> None:
@@ -24,7 +24,7 @@ class Fires(Protocol):
 class Timers:
     """The timers of one engine. `events`, which is set after the construction, handles them."""
 
-    events: Fires
+    events: TimerHandler
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
@@ -35,7 +35,7 @@ class Timers:
         if vertex.timer is None or (vertex.not_before <= loop.time() and vertex.timer.when() > loop.time() + delay):
             self._set(vertex, loop.time() + delay, self.events.woken, cause)
 
-    def put_off(self, vertex: Vertex, delay: float, cause: Cause) -> float:
+    def postpone(self, vertex: Vertex, delay: float, cause: Cause) -> float:
         """Answer an event after `delay` seconds, or at the time of an earlier timer. Returns the seconds until then."""
         now = asyncio.get_running_loop().time()
         when = min(now + delay, vertex.timer.when()) if vertex.timer else now + delay

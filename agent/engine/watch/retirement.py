@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from holdfast.agent.engine.model.vertex import Vertex
 
 
-class Leaves(Protocol):
+class DepartureHandler(Protocol):
     """What retirement reports to."""
 
     def left(self, vertex: Vertex) -> None:
@@ -20,11 +20,11 @@ class Leaves(Protocol):
 class Retirement:
     """The vertices that are leaving one engine."""
 
-    def __init__(self, owner: Leaves) -> None:
+    def __init__(self, owner: DepartureHandler) -> None:
         self._owner = owner
         self._ending: dict[Vertex, asyncio.Task[None]] = {}
         """Leaving vertex that still runs -> the task that waits for the end of its run."""
-        self._hurried = False
+        self._cancelling = False
 
     def __iter__(self) -> Iterator[Vertex]:
         """Iterate over the leaving vertices that still run."""
@@ -45,7 +45,7 @@ class Retirement:
         )
         for vertex in leaving:
             if running := _running(vertex):
-                self._ending[vertex] = asyncio.create_task(_end(running, 0 if self._hurried else patience))
+                self._ending[vertex] = asyncio.create_task(_end(running, 0 if self._cancelling else patience))
                 self._ending[vertex].add_done_callback(partial(self._over, vertex))
 
     def before(self, succeeds: Callable[[Vertex], bool]) -> tuple[asyncio.Task[None], ...]:
@@ -55,9 +55,9 @@ class Retirement:
         """
         return tuple([task for vertex, task in self._ending.items() if succeeds(vertex)])
 
-    def hurry(self) -> None:
+    def cancel_all(self) -> None:
         """Cancel all runs of leaving vertices at once, also of those that leave later."""
-        self._hurried = True
+        self._cancelling = True
         for vertex in self._ending:
             for task in _running(vertex):
                 task.cancel()

@@ -66,7 +66,7 @@ class Watched(Protocol):
     async def failed(
         self, vertex: Vertex, why: str, delay: float | None = None, error: BaseException | None = None
     ) -> None:
-        """Note that the watch is started again after `delay` seconds, or goes on by itself some time (None).
+        """Note that the watch is started again after `delay` seconds, or continues by itself (None).
 
         `error` is given if it is a bug of the kind.
         """

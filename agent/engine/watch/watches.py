@@ -29,7 +29,7 @@ class Handler(Protocol):
         """Note that the watch is armed, or that the vertex needs none: from now on it may start."""
 
     def soon(self) -> None:
-        """Start what may start in the next callback of the loop, since watches are armed."""
+        """Start all vertices that may start in the next callback of the loop, since watches are armed."""
 
     def reported(self, vertex: Vertex) -> None:
         """Note an event of the watch. Never raises, and defers all work."""
@@ -100,7 +100,7 @@ class Watches:
                 asyncio.get_running_loop().call_soon(self._start_slice)
 
     def _start_slice(self) -> None:
-        """Start the next watches. When all are started, have the scheduler start what may start."""
+        """Start the next watches. When all are started, make the scheduler start all vertices that may start."""
         try:
             for _ in range(min(len(self._unstarted), SLICE)):
                 self._begin(self._unstarted.popleft())
@@ -177,9 +177,9 @@ class Watches:
         self._handler.failed(vertex)
 
     def _said(self, vertex: Vertex, why: str) -> str:
-        """Return the reason, or the vertex that has told it before: a server that is down has many resources.
+        """Return the reason, or the vertex that has reported it before: a server that is down has many resources.
 
-        The first and the last failure are looked at, which is enough for that.
+        Only the first and the last failure are compared, which is enough for that case.
         """
         first = next(iter(self.unwatched), vertex)
         if first is not vertex:

@@ -146,7 +146,7 @@ class Life(Bench):
         stop = asyncio.create_task(self._stop())
         for seconds in hurry:
             await asyncio.sleep(seconds)
-            self._engine.hurry()
+            self._engine.cancel_leaving()
         await stop
         await asyncio.gather(*self._swaps, *self._fights, *self._calls, return_exceptions=True)
         self._steps = self.loop.steps
@@ -312,7 +312,7 @@ class Life(Bench):
 
     async def _call(self, name: str) -> None:
         self._rules.called.waits(name)
-        async with self._engine.turn([("setting", name)]):
+        async with self._engine.claim([("setting", name)]):
             self._rules.called.begins(name)
             try:
                 await asyncio.sleep(CALL)

@@ -10,7 +10,7 @@ from engine_bench import Bench, compilation, state
 from fake_machine import Machine
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.inspect.explain import waits
-from holdfast.agent.engine.schedule.loans import ANY
+from holdfast.agent.engine.schedule.reservations import ANY
 
 
 class Calls:
@@ -29,7 +29,7 @@ class Calls:
         await asyncio.sleep(0.001)
 
     async def _call(self, call: str, names: Iterable[str]) -> None:
-        async with self._engine.turn([("setting", name) for name in names]):
+        async with self._engine.claim([("setting", name) for name in names]):
             self.begun.append(call)
             await self._ends[call].wait()
 
@@ -98,7 +98,7 @@ async def test_calls_that_change_one_thing_run_one_after_the_other(bench: Bench)
 
 
 async def test_a_call_that_changes_everything_excludes_all_others(bench: Bench, machine: Machine) -> None:
-    """`loans.ANY` stands for all things of a kind."""
+    """`reservations.ANY` stands for all things of a kind."""
     async with calls(bench, "a", "b") as (engine, beside):
         await beside.begin("all", ANY)
         await beside.begin("one", "b")
@@ -165,14 +165,14 @@ async def test_a_cancelled_call_gives_up_its_turn(bench: Bench, machine: Machine
 async def test_a_call_waits_for_the_end_of_a_one_shot_run(bench: Bench) -> None:
     """It holds nothing meanwhile: the one-shot run can borrow what the waiting call would change as well."""
     async with calls(bench, "a", "b") as (engine, beside):
-        await engine.lend(["zsetting.present[a]"])
+        await engine.reserve(["zsetting.present[a]"])
         await beside.begin("call", "a", "b")
-        await engine.lend(["zsetting.present[b]"])
-        engine.take_back(["zsetting.present[b]"])
+        await engine.reserve(["zsetting.present[b]"])
+        engine.unreserve(["zsetting.present[b]"])
         await bench.elapse(100)
         assert beside.begun == []
 
-        engine.take_back(["zsetting.present[a]"])
+        engine.unreserve(["zsetting.present[a]"])
         await bench.elapse()
         assert beside.begun == ["call"]
         await beside.end("call")
@@ -182,10 +182,10 @@ async def test_a_one_shot_run_waits_for_a_call(bench: Bench) -> None:
     """It borrows a resource when the call that changes it has ended."""
     async with calls(bench, "a") as (engine, beside):
         await beside.begin("call", "a")
-        borrowing = asyncio.create_task(engine.lend(["zsetting.present[a]"]))
+        borrowing = asyncio.create_task(engine.reserve(["zsetting.present[a]"]))
         await bench.elapse(100)
         assert not borrowing.done()
 
         await beside.end("call")
         await borrowing
-        engine.take_back(["zsetting.present[a]"])
+        engine.unreserve(["zsetting.present[a]"])

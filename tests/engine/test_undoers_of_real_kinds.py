@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.engine.execute.rivals import RivalChange, _meet
+from holdfast.agent.engine.execute.undoers import RecordedChange, _meet
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.registry import find
 
@@ -53,12 +53,12 @@ APART = [
 
 def things(
     *declarations: Any, changes: frozenset[Uid] = frozenset(), removed: frozenset[str] = frozenset()
-) -> list[RivalChange]:
+) -> list[RecordedChange]:
     """Return what the two resources of a pair touch."""
     pairs = zip(declarations[::3], declarations[1::3], declarations[2::3], strict=True)
     resources = [(kind, _declared(kind, name, given)) for kind, name, given in pairs]
     return [
-        RivalChange(kind, 0.0, 0.0, changes.union(it.uids()), frozenset(it.touches()), removed)
+        RecordedChange(kind, 0.0, 0.0, changes.union(it.uids()), frozenset(it.touches()), removed)
         for kind, it in resources
     ]
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from engine_bench import Bench, state
 from fake_machine import Machine, Setting
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.execute.rivals import CHANGES, MOMENT, Changes, RivalChange
+from holdfast.agent.engine.execute.undoers import CHANGES, MOMENT, Changes, RecordedChange
 from holdfast.agent.engine.inspect.explain import explain
 from holdfast.agent.engine.model.events import Ran
 from holdfast.agent.narrate import Narrator
@@ -231,8 +231,8 @@ async def test_the_current_run_is_not_named_for_changes_of_an_earlier_one(bench:
     async with started(bench, SharedTask.kind, SharedTask.kind) as engine:
         await drift(bench, machine, engine, "a")
         await bench.elapse(10)
-        rivals = engine._parts.rivals
-        rivals.begin(engine.view.graph.by_identity["zsetting.shared[a]"], asyncio.get_running_loop().time())
+        undoers = engine._parts.undoers
+        undoers.begin(engine.view.graph.by_identity["zsetting.shared[a]"], asyncio.get_running_loop().time())
 
         assert (await drift(bench, machine, engine, "b")).undone == ""
 
@@ -283,15 +283,15 @@ def test_a_change_is_found_by_what_it_affects(
 ) -> None:
     """The index yields the same changes, in the same order, as a search through all."""
     changes = [
-        RivalChange(f"c{number}", 0.0, float(number), (*one,), (*other,), ("/r",) if removes else ())
+        RecordedChange(f"c{number}", 0.0, float(number), (*one,), (*other,), ("/r",) if removes else ())
         for number, (one, other, removes) in enumerate(drawn)
     ]
-    unrelated = [RivalChange("x", 0.0, 20.0, (), (), ())] * (CHANGES - 20)
+    unrelated = [RecordedChange("x", 0.0, 20.0, (), (), ())] * (CHANGES - 20)
     changes[20:20] = unrelated
     recorded = Changes()
     for change in changes:
         recorded.add(change)
-    mine = RivalChange("mine", 0.0, 0.0, (*own,), (*touched,), ())
+    mine = RecordedChange("mine", 0.0, 0.0, (*own,), (*touched,), ())
 
     assert list(dict.fromkeys(recorded.like(mine))) == [
         each for each in reversed(changes[-CHANGES:]) if each.removed or (own | touched) & {*each.own, *each.touched}

@@ -31,7 +31,7 @@ BLAMED = 1000
 """Number of resources whose last undoer is remembered."""
 
 
-class RivalChange(NamedTuple):
+class RecordedChange(NamedTuple):
     """What one run has changed."""
 
     who: str
@@ -66,7 +66,7 @@ class Blame(NamedTuple):
         return f"undone by {self.who}" if self.times > 1 else f"perhaps undone by {self.who}"
 
 
-class Rivals:
+class Undoers:
     """The last changes that the resources of one engine made."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class Rivals:
                 return change.who
         return None
 
-    def _latest_first(self, vertex: Vertex, mine: RivalChange) -> Iterator[RivalChange]:
+    def _latest_first(self, vertex: Vertex, mine: RecordedChange) -> Iterator[RecordedChange]:
         """Yield the changes that may meet `mine`: those of other vertices that still run, then the recorded ones."""
         for other, (began, before) in self._running.items():
             report = other.ctx.report
@@ -148,14 +148,14 @@ class Changes:
     """The last `CHANGES` changes, found by what they affect."""
 
     def __init__(self) -> None:
-        self._all: deque[RivalChange] = deque()
+        self._all: deque[RecordedChange] = deque()
         """In the order in which the runs ended, as in the lists below."""
-        self._by_uid: dict[Uid, list[RivalChange]] = {}
+        self._by_uid: dict[Uid, list[RecordedChange]] = {}
         """Thing -> the changes that affect it."""
-        self._removing: deque[RivalChange] = deque()
+        self._removing: deque[RecordedChange] = deque()
         """The changes that removed paths with everything below them."""
 
-    def add(self, change: RivalChange) -> None:
+    def add(self, change: RecordedChange) -> None:
         """Record a change, and forget the oldest one if there are too many."""
         self._all.append(change)
         for uid in change.affected:
@@ -168,12 +168,12 @@ class Changes:
         if len(self._all) > CHANGES:
             self._forget(self._all.popleft())
 
-    def like(self, mine: RivalChange) -> Iterator[RivalChange]:
+    def like(self, mine: RecordedChange) -> Iterator[RecordedChange]:
         """Yield the changes that may meet `mine`, the latest first; some are yielded more than once."""
         lists = [self._removing, *(self._by_uid[uid] for uid in mine.affected if uid in self._by_uid)]
         return merge(*map(reversed, lists), key=lambda change: change.ended, reverse=True)
 
-    def _forget(self, oldest: RivalChange) -> None:
+    def _forget(self, oldest: RecordedChange) -> None:
         for uid in oldest.affected:
             changes = self._by_uid[uid]
             changes.pop(0)
@@ -183,7 +183,7 @@ class Changes:
             self._removing.popleft()
 
 
-def _change(vertex: Vertex, changes: Mapping[str, Any], began: float) -> RivalChange:
+def _change(vertex: Vertex, changes: Mapping[str, Any], began: float) -> RecordedChange:
     """Return what a resource has changed.
 
     If the kind raises when asked for its uids, only the paths that its changes name are compared.
@@ -192,7 +192,7 @@ def _change(vertex: Vertex, changes: Mapping[str, Any], began: float) -> RivalCh
     removed = tuple(_paths(named if isinstance(named, list) else [named]))
     own = dict.fromkeys([*kinds.uids(vertex.resource), *(("path", path) for path in (*_paths(changes), *removed))])
     now = asyncio.get_running_loop().time()
-    return RivalChange(vertex.identity, began, now, tuple(own), tuple(kinds.touches(vertex.resource)), removed)
+    return RecordedChange(vertex.identity, began, now, tuple(own), tuple(kinds.touches(vertex.resource)), removed)
 
 
 def _paths(values: Iterable[Any]) -> Iterator[str]:
@@ -200,7 +200,7 @@ def _paths(values: Iterable[Any]) -> Iterator[str]:
     return islice((value for value in values if isinstance(value, str) and value.startswith("/")), PATHS)
 
 
-def _meet(one: RivalChange, other: RivalChange) -> bool:
+def _meet(one: RecordedChange, other: RecordedChange) -> bool:
     """Return whether one change affects what the other resource manages, or removes a directory above it."""
     if not (one.affected.isdisjoint(other.own) and other.affected.isdisjoint(one.own)):
         return True

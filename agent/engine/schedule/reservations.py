@@ -1,8 +1,8 @@
-"""Loans: resources that something other than a run of this engine works on, so that they do not start here.
+"""Reservations: resources on which something other than a run of this engine works, so that no run of them starts.
 
-A one-shot run beside the agent borrows resources by their keys, one after the other, until it ends. A call of a
-function (`holdfast call`) claims the things that it changes, all at once: the resources that manage them, also those
-that join the graph meanwhile, do not start. A call waits for other calls and for one-shot runs before it claims
+A one-shot run beside the agent reserves resources by their keys, one after the other, until it ends. A call of a
+function (`holdfast call`) claims the things that it changes, all at once. Resources that manage these things do not
+start, even if they join the graph meanwhile. A call waits for other calls and for one-shot runs before it claims
 anything, so no two of them wait for each other.
 """
 
@@ -28,35 +28,35 @@ class Claim(NamedTuple):
     """Set when the call has ended."""
 
 
-class Loans:
-    """The loans of one engine."""
+class Reservations:
+    """The reservations and claims of one engine."""
 
     def __init__(self) -> None:
         self._keys: set[str] = set()
         """Keys of the resources that a one-shot run works on."""
-        self._returned = asyncio.Event()
-        """Set when the one-shot run returns them; another event follows."""
+        self._unreserved = asyncio.Event()
+        """Set when the one-shot run releases resources; a new event takes its place."""
         self._claims: list[Claim] = []
 
     def covers(self, vertex: Vertex) -> bool:
         """Return whether a vertex must not start."""
         if not self._keys and not self._claims:
             return False  # fast path: asked for each start
-        return self.lent(vertex) or self.claimed(vertex)
+        return self.reserved(vertex) or self.claimed(vertex)
 
     # -- one-shot runs -------------------------------------------------------------------------------------------
 
-    def lend(self, keys: Iterable[str]) -> None:
-        """Leave resources to a one-shot run."""
+    def reserve(self, keys: Iterable[str]) -> None:
+        """Reserve resources for a one-shot run."""
         self._keys.update(keys)
 
-    def take_back(self, keys: Iterable[str]) -> None:
-        """End the loan of these resources."""
+    def unreserve(self, keys: Iterable[str]) -> None:
+        """End the reservation of these resources."""
         self._keys.difference_update(keys)
-        self._returned.set()
-        self._returned = asyncio.Event()
+        self._unreserved.set()
+        self._unreserved = asyncio.Event()
 
-    def lent(self, vertex: Vertex) -> bool:
+    def reserved(self, vertex: Vertex) -> bool:
         """Return whether a one-shot run works on a vertex."""
         return vertex.key in self._keys
 
@@ -76,7 +76,7 @@ class Loans:
     async def claim(self, things: Collection[Uid], vertices: Collection[Vertex]) -> Claim:
         """Wait until no other call and no one-shot run works on these things, and claim them.
 
-        `vertices` are those of the present graph that may be lent.
+        `vertices` are all vertices of the present graph.
         """
         wanted = frozenset(things)
         while over := self._busy(wanted, vertices):
@@ -90,8 +90,8 @@ class Loans:
         for claim in self._claims:
             if overlap(wanted, claim.things) or overlap(claim.things, wanted):
                 return claim.over
-        if self._keys and any(self.lent(vertex) and concerns(vertex, wanted) for vertex in vertices):
-            return self._returned
+        if self._keys and any(self.reserved(vertex) and concerns(vertex, wanted) for vertex in vertices):
+            return self._unreserved
         return None
 
     def release(self, claim: Claim) -> None:
