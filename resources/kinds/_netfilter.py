@@ -1,7 +1,7 @@
-"""Events of the kernel's packet filter: which chain of which table has changed, by netlink.
+"""Events of the kernel's packet filter: netlink reports which chain of which table has changed.
 
-`iptables-nft` and `nft` both cause them. `iptables-legacy` does not use nf_tables, and no event reports its changes.
-What the tools have printed is kept until the next change, because each change leads to many checks.
+`iptables-nft` and `nft` both cause these events. `iptables-legacy` does not use nf_tables, so no event reports its
+changes. The output of the tools is kept until the next change, because each change leads to many checks.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from holdfast.resources.watch_items import MISSED, WatchItem
 
 T = TypeVar("T")
 PROTOCOL, GROUP = 12, 7
-"""NETLINK_NETFILTER, and NFNLGRP_NFTABLES, the group of changes of tables, chains and rules."""
+"""NETLINK_NETFILTER; NFNLGRP_NFTABLES, the group of changes of tables, chains and rules."""
 SUBSYSTEM = 10
-"""NFNL_SUBSYS_NFTABLES: the upper byte of the type of a message."""
+"""NFNL_SUBSYS_NFTABLES, the upper byte of the type of a message."""
 TABLES, CHAINS, RULES = frozenset({0, 2}), frozenset({3, 5}), frozenset({6, 8})
-"""Lower bytes: what was made or removed. Sets are left out: no chain and no rule depends on what is in them."""
+"""Lower bytes of the types. Sets are left out: no chain or rule changes with their elements."""
 NAME_OF_CHAIN = {**dict.fromkeys(CHAINS, 3), **dict.fromkeys(RULES, 2)}
 """Lower byte -> number of the attribute with the name of the chain; attribute 1 is the table."""
 HEADER, ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
 FAMILIES = {1: "inet", 2: "ip", 3: "arp", 5: "netdev", 7: "bridge", 10: "ip6"}
 CHUNK, ROOM = 1 << 16, 1 << 22
 LIMIT = 64
-"""MiB of output of a tool that are read."""
+"""Maximum output of a tool, in MiB."""
 VARIANT = 30.0
-"""Seconds for which iptables is taken for the variant that it was: with iptables-legacy nothing can be kept."""
+"""Seconds until the agent asks again which variant iptables is. With iptables-legacy no output can be kept."""
 
 
 LEGACY = "-legacy tables present"
-"""Part of the warning of iptables-nft that the kernel has rules of iptables-legacy."""
+"""Part of the warning that iptables-nft prints if the kernel has rules of iptables-legacy."""
 
 
 class Changed(NamedTuple):
-    """One change: the family and the table, and the chain, which is empty for a change of the table itself."""
+    """One change: the family, the table and the chain, which is empty for a change of the table itself."""
 
     family: str
     table: str
@@ -50,14 +50,14 @@ class Changed(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """Which changes matter: those of one family, one table (empty: all) and one chain (empty: all)."""
+    """The changes that a watch reports: those of one family, one table (empty: all) and one chain (empty: all)."""
 
     family: str
     table: str = ""
     chain: str = ""
 
     def matches(self, change: Changed) -> bool:
-        """Return whether a change matters. A change of the whole table is one of each chain."""
+        """Return whether to report a change. A change of a whole table counts as a change of each of its chains."""
         return (
             change.family == self.family
             and self.table in {"", change.table}
@@ -66,7 +66,7 @@ class Filter(NamedTuple):
 
 
 def parse(data: bytes) -> Iterator[Changed]:
-    """Yield the changes in one datagram. Messages of another form are left out."""
+    """Yield the changes in one datagram. Skip messages of another form."""
     while len(data) >= HEADER.size + 4:
         length, kind = HEADER.unpack_from(data)[:2]
         if length < HEADER.size:
@@ -79,7 +79,7 @@ def parse(data: bytes) -> Iterator[Changed]:
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, str]]:
-    """Yield number and text of each attribute."""
+    """Yield the number and the text of each attribute."""
     while len(data) >= ATTRIBUTE.size:
         length, number = ATTRIBUTE.unpack_from(data)
         if length < ATTRIBUTE.size:
@@ -97,7 +97,7 @@ class Hub:
         self._generation = 0
 
     def generation(self) -> int | None:
-        """Return a number that grows with each change; None while nothing is watched."""
+        """Return a number that grows with each change; None while there is no watch."""
         self._read()
         return None if self._socket is None else self._generation
 
@@ -108,7 +108,7 @@ class Hub:
         self._queues[queue] = wanted
 
     def remove(self, queue: asyncio.Queue[WatchItem]) -> None:
-        """Report nothing more to a queue."""
+        """Stop reporting changes to a queue."""
         self._queues.pop(queue, None)
         if not self._queues and self._socket is not None:
             loop = asyncio.get_running_loop()
@@ -153,7 +153,7 @@ class Hub:
 
 
 def _put(queue: asyncio.Queue[WatchItem], item: WatchItem) -> None:
-    """Report an item, unless one is waiting already."""
+    """Report an item unless one is already waiting."""
     if queue.empty() or item is MISSED:
         queue.put_nowait(item)
 
@@ -162,27 +162,27 @@ _HUBS: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()
 
 
 def generation() -> int | None:
-    """Return a number that grows with each change of nf_tables; None while nothing is watched."""
+    """Return a number that grows with each change of nf_tables; None while there is no watch."""
     hub = _HUBS.get(asyncio.get_running_loop())
     return None if hub is None else hub.generation()
 
 
 class Memory:
-    """What the tools have told about the packet filter. It is empty again when the last watch has ended."""
+    """The output of the tools about the packet filter. It is discarded when the last watch ends."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, ...], tuple[int | None, Any]] = {}
         self._locks: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._variant = (False, 0.0)
         self.holding: dict[tuple[str, ...], frozenset[str]] = {}
-        """Rule of a state -> lines of iptables; one of them is that rule."""
+        """Rule of a state -> lines of iptables; one of them is this rule."""
         self.others: dict[tuple[str, ...], frozenset[str]] = {}
-        """Rule of a state -> lines of iptables; none of them is that rule."""
+        """Rule of a state -> lines of iptables; none of them is this rule."""
         self.rehearsed: dict[tuple[str, ...], tuple[str, list[Any]]] = {}
-        """Rule of a state -> the script of nft that adds it, and what it added, in a form that can be compared."""
+        """Rule of a state -> the script of nft that adds it, and the added rule in comparable form."""
 
     async def output(self, key: tuple[str, ...], run: Callable[[], Awaitable[T]]) -> T:
-        """Return what `run` returns, or has returned for this key since the last change. Raises what `run` raises."""
+        """Return what `run` returns, or returned for this key since the last change. Raises what `run` raises."""
         async with self._locks[key]:
             now = generation()
             seen, known = self._kept.get(key, (None, None))
@@ -194,7 +194,7 @@ class Memory:
             return found
 
     async def uses_nf_tables(self, version: Callable[[], Awaitable[str]]) -> bool:
-        """Return whether iptables changes nf_tables; `version` returns its version, and is asked every half minute."""
+        """Return whether iptables uses nf_tables. `version` returns its version; it is called every 30 seconds."""
         known, until = self._variant
         if (now := asyncio.get_running_loop().time()) >= until:
             known = "nf_tables" in await version()
@@ -204,16 +204,16 @@ class Memory:
 
 _MEMORIES: WeakKeyDictionary[asyncio.AbstractEventLoop, Memory] = WeakKeyDictionary()
 _WARNED: WeakKeyDictionary[asyncio.AbstractEventLoop, set[str]] = WeakKeyDictionary()
-"""Programs whose hidden rules the log has named."""
+"""Programs whose hidden rules the log has warned of."""
 
 
 def memory() -> Memory | None:
-    """Return what the tools have told; None while nothing is watched, because no event would tell that it is old."""
+    """Return the remembered output; None while there is no watch, because then no event reports changes."""
     return None if generation() is None else _MEMORIES.setdefault(asyncio.get_running_loop(), Memory())
 
 
 async def memory_of(ctx: Context, program: str) -> Memory | None:
-    """Return what iptables has told; None in a one-shot run, and where no event tells that it has changed."""
+    """Return the remembered output of iptables; None in a one-shot run, and if no event reports changes."""
     known = memory()
 
     async def version() -> str:
@@ -223,7 +223,7 @@ async def memory_of(ctx: Context, program: str) -> Memory | None:
 
 
 async def kept(ctx: Context, failure: Callable[[Completed], Permanent], program: str, *argv: str) -> str:
-    """Return what iptables or its like prints, or has printed since the last change. Raises `failure` of its run."""
+    """Return what iptables or a related tool prints, or printed since the last change. Raises `failure` of its run."""
 
     async def run() -> str:
         done = await ctx.run(program, *argv, check=False, limit=LIMIT << 20)
@@ -240,11 +240,11 @@ async def kept(ctx: Context, failure: Callable[[Completed], Permanent], program:
 
 
 def _warn_of_legacy(ctx: Context, program: str) -> None:
-    """Log once that there are rules that the tool does not show, nor the kinds."""
+    """Log once that the kernel has rules that neither the tool nor the states see."""
     warned = _WARNED.setdefault(asyncio.get_running_loop(), set())
     if program not in warned:
         warned.add(program)
-        text = "the states of iptables do not see the rules that this program has, which take effect, too"
+        text = "this program has rules that take effect but that the states of iptables do not see"
         ctx.log.warning(text, program=f"{program}-legacy", shown_by=f"{program}-legacy-save")
 
 

@@ -1,6 +1,6 @@
-"""What the kinds of iptables and of nftables share: chains, policies, and how rules are saved for the next boot.
+"""Bases of the kinds of iptables and nftables: chains, policies, and rules saved for the next boot.
 
-Each of the two says in `base.py` by which words its tool knows a place, and in its other modules what the tool does.
+For each tool, `base.py` has the words by which its commands name a chain; the other modules run these commands.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ class PacketFilter(Edgeable, Resource):
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
     tool: ClassVar[str] = ""
-    """Begins the uids of what the tool makes."""
+    """First part of the uids of chains, tables, policies and rules of the tool."""
     package: ClassVar[Dependency]
     """The package of the tool."""
 
     @property
     @abstractmethod
     def in_chain(self) -> str:
-        """The chain that the resource is about; empty for the table."""
+        """The chain of the resource; empty for the table itself."""
 
     @property
     @abstractmethod
     def place(self) -> str:
-        """The table or the chain, as uids name it."""
+        """The name of the table or the chain in uids."""
 
     @property
     @abstractmethod
     def where(self) -> str:
-        """The table or the chain, for people."""
+        """The name of the table or the chain in messages."""
 
     @property
     @abstractmethod
@@ -69,15 +69,15 @@ class PacketFilter(Edgeable, Resource):
         return ()
 
     def offers(self) -> tuple[Uid, ...]:
-        """Return nothing: only tables and chains are needed by others."""
+        """Return nothing: other states depend only on tables and chains."""
         return ()
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the package, and the chain, which another state may make."""
+        """Return the package and the chain, which another state may create."""
         return (self.package, Dependency(f"{self.tool}-chain", self.place))
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return the name, with the key that Salt has for all of these kinds."""
+        """Return the name under the key that Salt uses for all of these kinds."""
         return {"locale": self.name}
 
     def inverse_of(self, kind: str, *names: str, **given: Any) -> Declaration:
@@ -89,7 +89,7 @@ class Saving(PacketFilter):
     """Base of the kinds that can save the rules for the next boot."""
 
     mode: ClassVar[int] = 0o600
-    """Of a new file."""
+    """Mode of a new file of saved rules."""
 
     @abstractmethod
     def saved_at(self, ctx: Context) -> str:
@@ -97,14 +97,14 @@ class Saving(PacketFilter):
 
     @abstractmethod
     async def agrees(self, ctx: Context, text: str) -> bool:
-        """Return whether the chain is in these saved rules as it is now."""
+        """Return whether these saved rules contain the chain as it is now."""
 
     @abstractmethod
     async def dump(self, ctx: Context) -> str:
-        """Return all present rules, as they are saved. Raises `Permanent`."""
+        """Return all present rules in the format of the saved file. Raises `Permanent`."""
 
     async def is_saved(self, ctx: Context) -> bool:
-        """Return whether the saved rules of the chain are the present ones."""
+        """Return whether the saved rules of the chain equal the present rules."""
         path = self.saved_at(ctx)
         if not path:
             return True
@@ -133,7 +133,7 @@ class Saving(PacketFilter):
 
 
 def saved_place(path: str) -> tuple[Place | None, os.stat_result | None]:
-    """Return what `found` returns. Raises `Unsafe` where an untrusted user could replace the rules of the next boot."""
+    """Return what `found` returns. Raises `Unsafe` if an untrusted user could replace the rules of the next boot."""
     place, seen = found(path, follow=True)
     if place is not None and (weak := place.directory.weak) is not None:
         raise Unsafe(f"cannot save the rules to {path}: {weak}")
@@ -141,7 +141,7 @@ def saved_place(path: str) -> tuple[Place | None, os.stat_result | None]:
 
 
 class Existing(PacketFilter):
-    """Base of the kinds that make or remove a chain or a table."""
+    """Base of the kinds that create or remove a chain or a table."""
 
     @abstractmethod
     async def is_there(self, ctx: Context) -> bool:
@@ -161,13 +161,13 @@ class Existing(PacketFilter):
 
 
 class Present(Existing, Reversible):
-    """Base of the kinds that make a chain or a table."""
+    """Base of the kinds that create a chain or a table."""
 
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create",)
     opposite: ClassVar[str] = ""
-    """The kind that removes it."""
+    """Name of the kind that removes the chain or table."""
     common: ClassVar[tuple[str, ...]] = ("family", "table")
-    """The arguments that both kinds have."""
+    """Arguments that both kinds have."""
 
     def desired(self) -> State:
         """Return that it exists."""
@@ -186,12 +186,12 @@ class Present(Existing, Reversible):
         return f"{self.where} exists"
 
     def offers(self) -> tuple[Uid, ...]:
-        """Return what rules and chains need."""
+        """Return the chain or table on which rules and chains depend."""
         return self.uids()
 
 
 class Absent(Existing):
-    """Base of the kinds that remove a chain or a table. No declaration describes what was in it."""
+    """Base of the kinds that remove a chain or a table. No declaration could restore its content."""
 
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("remove",)
 
@@ -213,7 +213,7 @@ class Policy(Saving, Reversible):
 
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("set",)
     none: ClassVar[str] = ""
-    """Why a chain has no policy."""
+    """Message: why a chain has no policy."""
 
     policy: str
     """The policy."""
@@ -231,7 +231,7 @@ class Policy(Saving, Reversible):
         return {"policy": self.policy, "saved": True}
 
     async def probe(self, ctx: Context) -> State:
-        """Return the present policy. Raises `Permanent` for a chain that can have none."""
+        """Return the present policy. Raises `Permanent` for a chain that cannot have a policy."""
         return {"policy": await self._present(ctx), "saved": await self.is_saved(ctx)}
 
     async def _present(self, ctx: Context) -> str:
@@ -262,7 +262,7 @@ class Policy(Saving, Reversible):
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return f"the policy of {self.where} is {self.policy} already"
+        return f"the policy of {self.where} is already {self.policy}"
 
 
 class Flushing(PacketFilter):
@@ -281,7 +281,7 @@ class Flushing(PacketFilter):
         """Remove the rules."""
 
     def action(self) -> bool:
-        """Return True: the rules that other states add later are no reason to flush again."""
+        """Return True: rules that other states add later must not cause another flush."""
         return True
 
     def watch(self, ctx: Context) -> Watch:
@@ -293,7 +293,7 @@ class Flushing(PacketFilter):
         """Remove the rules, if there are any."""
         rules = await self.count(ctx)
         if not rules:
-            ctx.report.comment = f"there is no rule in {self.where}"
+            ctx.report.comment = f"there are no rules in {self.where}"
             return True
         if apply:
             await ctx.assignment.announce()

@@ -1,4 +1,4 @@
-"""What the kinds of rules of iptables and of nftables share."""
+"""Bases of the kinds of rules of iptables and nftables."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Rule(Saving):
     @classmethod
     @abstractmethod
     def demand_rule(cls, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-        """Raise `ValueError` if these are not the options of a rule, if possible with the name of the option first."""
+        """Raise `ValueError` for invalid options of a rule, with the name of the option as the first argument."""
 
     @property
     @abstractmethod
     def text(self) -> str:
-        """The rule for people."""
+        """The rule in messages."""
 
     @abstractmethod
     async def is_present(self, ctx: Context) -> bool:
@@ -51,7 +51,7 @@ class Rule(Saving):
         own = cls.model_fields.keys() | cls.refused.keys() | cls.ignored.keys()
         inner = given.get("options", {})
         if not isinstance(inner, dict):
-            raise ValueError("options is a mapping of options: write each as an argument of its own")  # noqa: TRY004
+            raise ValueError("options is no argument: write each option as an argument of its own")  # noqa: TRY004
         options = {str(key): plain_numbers(value) for key, value in given.items() if key not in own}
         options = {**inner, **options}
         try:
@@ -84,7 +84,7 @@ class Rule(Saving):
 
 
 def wrong(cls: type[Rule], key: str, why: str) -> ValidationError:
-    """Return an error at one argument."""
+    """Return an error that points to one argument."""
     error = InitErrorDetails(type=PydanticCustomError("value_error", "{why}", {"why": why}), loc=(key,), input=None)
     return ValidationError.from_exception_data(cls.__name__, [error])
 
@@ -93,7 +93,7 @@ class Adding(Rule, Reversible):
     """Base of the kinds that add a rule."""
 
     opposite: ClassVar[str] = ""
-    """The kind that removes a rule."""
+    """Name of the kind that removes a rule."""
 
     def desired(self) -> State:
         """Return that the rule is in the chain, and saved."""
@@ -110,7 +110,7 @@ class Adding(Rule, Reversible):
         """Add the rule."""
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return that there is no such rule, if there is none now."""
+        """Return a declaration that removes the rule, if it does not exist now."""
         if await self.is_present(ctx):
             return None
         return self.inverse_of(self.opposite, "family", "table", "chain", "save", **self.options)
@@ -120,7 +120,7 @@ class Deleting(Rule):
     """Base of the kinds that remove a rule."""
 
     refused: ClassVar[Mapping[str, str]] = {
-        "position": "the number of a rule is another one after each deletion: give what the rule consists of"
+        "position": "the number of a rule changes with each deletion: declare the parts of the rule instead"
     }
 
     def desired(self) -> State:
@@ -128,7 +128,7 @@ class Deleting(Rule):
         return {"present": False, "saved": True}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Delete all copies of the rule, and save the others."""
+        """Delete all copies of the rule, and save the other rules."""
         if "present" in delta.fields:
             await self.delete(ctx)
         await self.write(ctx)

@@ -163,13 +163,13 @@ def test_https_with_a_password_and_a_ca_of_the_site(served: lab.Host) -> None:
     url, site = "https://localhost:8443/site", {"target": "/srv/https", "rev": "main"}
     right = {"https_user": "me", "https_pass": "s3cret word"}
     with Driver(served) as driver:
-        with pytest.raises(Failed, match=r"certificate .*; the CA of the server is not among those of the system"):
+        with pytest.raises(Failed, match=r"certificate .*; the system does not trust the CA of the server"):
             driver.apply("git.latest", url, **site, **right)
         served.sh("cp /srv/ca.crt /usr/local/share/ca-certificates/; update-ca-certificates >/dev/null 2>&1")
         for given, refused in (
             (
                 {},
-                r"cannot read https://localhost:8443/site: .*; it asks for a password: give https_user and https_pass",
+                r"cannot read .*; the server asks for a password: set https_user and https_pass",
             ),
             ({**right, "https_pass": "wr0ng"}, r"Authentication failed"),
         ):
@@ -195,14 +195,14 @@ def test_ssh_with_a_key_of_the_state(served: lab.Host) -> None:
         with pytest.raises(Failed, match="; the host key is not known to this user; add it to the known hosts"):
             driver.apply("git.latest", url, **site, identity="/root/deploy")
         served.sh("mkdir -p -m 700 /root/.ssh; ssh-keyscan -t ed25519 127.0.0.1 >/root/.ssh/known_hosts 2>/dev/null")
-        with pytest.raises(Failed, match="; it accepts none of the keys of this user: give identity"):
+        with pytest.raises(Failed, match="; the server accepts none of the keys of this user: set identity"):
             driver.apply("git.latest", url, **site)
         driver.apply("git.latest", url, **site, identity="/root/deploy")
         assert driver.apply("git.detached", url, target="/srv/ssh", rev="main", identity="/root/deploy").changes
 
         served.sh("install -d -o app -m 700 /home/app/.ssh; install -o app /root/.ssh/known_hosts /home/app/.ssh")
         mine = {"target": "/home/app/ssh", "user": "app", "identity": ["/home/app/deploy"]}
-        with pytest.raises(Failed, match="; it accepts none of the keys of this user"):
+        with pytest.raises(Failed, match="; the server accepts none of the keys of this user"):
             driver.apply("git.cloned", url, **mine)
         served.sh("chown app /home/app/deploy")
         driver.apply("git.cloned", url, **mine)
@@ -232,7 +232,9 @@ def test_a_hostile_user_runs_nothing_as_root(served: lab.Host) -> None:
                 ("git.latest", URL, {"target": target.strip(";")}),
                 ("git.config_set", "a.b", {"value": "c", "repo": target.strip(";")}),
             ):
-                with pytest.raises(Failed, match=r"cannot run git as root in .*, because other users could let it run"):
+                with pytest.raises(
+                    Failed, match=r"cannot run git as root in .*, because other users could make it run"
+                ):
                     driver.apply(kind, name, **more)
         assert served.run("cat", "/tmp/ran", check=False).stdout == ""
         served.sh("chown -R eve /home/eve/site")

@@ -321,12 +321,15 @@ HOSTILE = {
     "through a link": ([link("app/l", "sub"), directory("app/sub"), Entry("app/l/x")], "it has app/l/x below app/l"),
     "link over a directory": ([Entry("app/d/x"), link("app/d", "x")], "it has app/d twice"),
     "hard link out": ([hard("app/h", "/etc/passwd")], "a member with an absolute path: /etc/passwd"),
-    "hard link to nothing": ([hard("app/h", "app/none")], "a hard link to what is no earlier file"),
-    "hard link to a link": ([link("app/l", "x"), hard("app/h", "app/l")], "a hard link to what is no earlier file"),
+    "hard link to nothing": ([hard("app/h", "app/none")], "a hard link whose target is not an earlier file"),
+    "hard link to a link": (
+        [link("app/l", "x"), hard("app/h", "app/l")],
+        "a hard link whose target is not an earlier file",
+    ),
     "device": ([Entry("app/d", type=tarfile.CHRTYPE)], "a device as a member: app/d"),
     "fifo": ([Entry("app/f", type=tarfile.FIFOTYPE)], "a fifo as a member: app/f"),
-    "several tops": ([Entry("a/x"), Entry("b/x")], "it has not one directory at its top"),
-    "file at the top": ([Entry("a")], "it has not one directory at its top"),
+    "several tops": ([Entry("a/x"), Entry("b/x")], "its top level is not exactly one directory"),
+    "file at the top": ([Entry("a")], "its top level is not exactly one directory"),
     "nothing": ([], "it has no members"),
     "only dots": ([directory("./")], "it has no members"),
 }
@@ -340,7 +343,7 @@ async def test_a_hostile_archive_is_refused_and_leaves_nothing(host, tmp_path, n
     if there:
         (tmp_path / "out").mkdir()
         (tmp_path / "out/own").write_text("own")
-    first = directory("./") if told.startswith(("it has not", "it has no m")) else Entry("app/first", b"x")
+    first = directory("./") if told.startswith(("its top level", "it has no m")) else Entry("app/first", b"x")
     with pytest.raises(Permanent, match=rf"^cannot extract {tmp_path}/states/archive: .*{told}"):
         await run(host, tmp_path, tar(first, *entries))
     assert (tree(tmp_path / "out") if there else (tmp_path / "out").exists()) == ({"own": "own"} if there else False)
@@ -475,8 +478,8 @@ def quoted():
     [
         (changed(8, "<HH", 3, 3), "it has 4 members, and the record at its end says 3"),
         (changed(8, "<HH", 5, 5), "it has 4 members, and the record at its end says 5"),
-        (changed(12, "<L", 1 << 20), "it is not a zip archive, or damaged"),
-        (changed(12, "<L", 60), "it is not a zip archive, or damaged"),
+        (changed(12, "<L", 1 << 20), "it is damaged or not a zip archive"),
+        (changed(12, "<L", 60), "it is damaged or not a zip archive"),
         (large(members=3), "it has 4 members, and the record at its end says 3"),
         (large(at=-1), "its records at the end contradict each other"),
         (changed(24, "<L", 100, signature=b"PK\1\2"), "less content than its directory says: app/l"),
@@ -507,14 +510,14 @@ async def test_an_archive_that_is_too_large_is_refused(host, tmp_path):
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"", "it is not a tar archive, or damaged"),
-        (b"no archive" * 100, "it is not a tar archive, or damaged"),
+        (b"", "it is damaged or not a tar archive"),
+        (b"no archive" * 100, "it is damaged or not a tar archive"),
         (gzip.compress(tar(*SMALL))[:-20], "it is damaged: it ends too early"),
         (gzip.compress(tar(*SMALL))[:-8] + b"\0" * 8, "it is damaged: .*incorrect data check"),
         (tar(*SMALL)[:1100], "it is damaged|it ends too early|unexpected end"),
         (tar(*SMALL)[:512] + b"x" * 512 + tar(*SMALL)[1024:], "it is damaged: a header cannot be read"),
-        (zipped(*SMALL)[:-30], "it is not a zip archive, or damaged"),
-        (b"Rar!\x1a\x07\x01\0", "rar archives are not extracted by Holdfast"),
+        (zipped(*SMALL)[:-30], "it is damaged or not a zip archive"),
+        (b"Rar!\x1a\x07\x01\0", "Holdfast does not extract rar archives"),
         (b"\x28\xb5\x2f\xfd" + bytes(20), "zstd|damaged"),
     ],
 )
@@ -788,7 +791,7 @@ def test_options_are_understood_or_refused():
         ({"source": "https://x/y.tar.gz"}, "needs source_hash"),
         ({"source": "https://x/y.tar.gz", "source_hash": "sha256=zz"}, "it has 64 hexadecimal digits"),
         ({"source": "https://x/y.tar.gz", "source_hash": "sha3=00"}, "the algorithms are md5, sha1"),
-        ({"archive_format": "RAR"}, "rar archives are not extracted"),
+        ({"archive_format": "RAR"}, "Holdfast does not extract rar archives"),
         ({"clean": True, "clean_parent": True}, "exclude each other"),
         ({"skip_verify": True, "skip_files_list_verify": True}, "exclude each other"),
         ({"enforce_ownership_on": "/etc"}, "must be in /opt"),

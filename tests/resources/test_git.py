@@ -57,7 +57,7 @@ async def test_a_clone_is_made_once(remote, here, target):
 
     changes = await here.settle("git.cloned", remote.url, target=str(target), branch="main")
     assert changes == {"branch": {"old": "dev", "new": "main"}}
-    with pytest.raises(Permanent, match=r"cannot check out nope in .*: the clone has no branch of this name"):
+    with pytest.raises(Permanent, match=r"cannot check out nope in .*: the clone has no branch with this name"):
         await here.check("git.cloned", remote.url, target=str(target), branch="nope", apply=True)
 
 
@@ -198,11 +198,11 @@ async def test_what_the_remote_repository_answers_is_the_error(here, target, tmp
     assert not target.exists()
     key = tmp_path / "key"
     arguments = {"target": str(target), "identity": str(key), "apply": True}
-    with pytest.raises(Permanent, match=r"cannot use the identity .*key: there is no such file"):
+    with pytest.raises(Permanent, match=r"cannot use the identity .*key: the file does not exist"):
         await here.check("git.latest", "git@localhost:x", **arguments)
     key.write_text("key")
     key.chmod(0o644)
-    with pytest.raises(Permanent, match=r"cannot use the identity .*key: others can read it"):
+    with pytest.raises(Permanent, match=r"cannot use the identity .*key: other users can read it"):
         await here.check("git.latest", "git@localhost:x", **arguments)
 
 

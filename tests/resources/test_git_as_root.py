@@ -61,7 +61,7 @@ def latest(remote: GitRemote, target: Path, **arguments: Any) -> dict[str, Any]:
 async def test_root_does_not_work_where_others_can_write(remote, here, target):
     """Git would run the programs that they name in the configuration, or check out content of theirs."""
     await here.settle(**latest(remote, target))
-    refused = "cannot run git as root in .*, because other users could let it run"
+    refused = "cannot run git as root in .*, because other users could make it run"
     inside = [target / ".git" / name for name in ("config", "objects", "refs", "index", "HEAD")]
     for path in (target, target / ".git", *inside):
         mode = path.stat().st_mode
@@ -74,7 +74,7 @@ async def test_root_does_not_work_where_others_can_write(remote, here, target):
         path.chmod(mode)
     with pytest.raises(Permanent, match=r"cannot run git as nobody in .*: it belongs to root; give it to nobody"):
         await here.check(**latest(remote, target), user="nobody", apply=False)
-    with pytest.raises(Permanent, match="cannot run git as nobody-here: there is no such user"):
+    with pytest.raises(Permanent, match="cannot run git as nobody-here: the user does not exist"):
         await here.check(**latest(remote, target), user="nobody-here", apply=False)
     assert await here.check(**latest(remote, target), apply=True)
 

@@ -121,9 +121,9 @@ async def test_a_commit_is_checked_out(remote, here, target):
     await here.settle("git.latest", remote.url, target=str(target), rev=first[:12])
     assert git(target, "rev-parse", "HEAD") == first
 
-    with pytest.raises(Permanent, match=rf"cannot find {'e' * 40} in .*: the fetch has not brought it"):
+    with pytest.raises(Permanent, match=rf"cannot find {'e' * 40} in .*: the fetch did not bring it"):
         await here.check("git.latest", remote.url, target=str(target), rev="e" * 40, apply=True)
-    with pytest.raises(Permanent, match=r"cannot find nope in .*: it has no branch and no tag of this name"):
+    with pytest.raises(Permanent, match=r"cannot find nope in .*: it has no branch or tag with this name"):
         await here.check("git.latest", remote.url, target=str(target), rev="nope", apply=True)
 
 
@@ -174,7 +174,7 @@ async def test_the_lock_of_a_killed_git_is_removed(remote, here, target):
     declared = {"target": str(target), "force_reset": True, "apply": True}
     (target / "index.html").write_text("mine\n")
     lock.touch()
-    with pytest.raises(Permanent, match=r"index.lock': File exists; another git is running there, or a killed one"):
+    with pytest.raises(Permanent, match=r"index.lock': File exists; another git is running there, or a killed git"):
         await here.check("git.latest", remote.url, **declared)
     os.utime(lock, (1, 1))
     with git_at_work(target), pytest.raises(Permanent, match=r"index.lock': File exists"):
@@ -261,7 +261,7 @@ async def test_a_directory_with_other_content_is_refused(remote, here, target):
     """`force_clone` removes the content, once everything has been fetched."""
     target.mkdir(parents=True)
     (target / "mine.txt").write_text("mine\n")
-    with pytest.raises(Permanent, match="the directory is not empty, and is not a git repository; set force_clone"):
+    with pytest.raises(Permanent, match="the directory is not empty and is not a git repository; set force_clone"):
         await here.check("git.latest", remote.url, target=str(target), apply=True)
     with pytest.raises(Permanent, match="cannot find nope"):
         await here.check("git.latest", remote.url, target=str(target), rev="nope", force_clone=True, apply=True)

@@ -145,7 +145,7 @@ async def test_rules_of_iptables_legacy_are_told_once(tmp_path):
     ctx = FakeContext(tmp_path, commands={"iptables-save": {"stdout": RULES, "stderr": warning}})
     entry = declare("iptables.append", j="X", save=True)
     assert [await entry.dump(ctx) for _ in range(2)] == [RULES, RULES]
-    text = "the states of iptables do not see the rules that this program has, which take effect, too"
+    text = "this program has rules that take effect but that the states of iptables do not see"
     told = {"program": "iptables-legacy", "shown_by": "iptables-legacy-save"}
     assert ctx.log.events == [("warning", text, told)]
 

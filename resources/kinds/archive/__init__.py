@@ -1,1 +1,1 @@
-"""The kinds of archives, and what they use to read hostile ones."""
+"""The kinds of archives, and the code that safely reads hostile archives."""

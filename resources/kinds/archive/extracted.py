@@ -15,18 +15,18 @@ from holdfast.resources.watches import either
 
 
 class Extracted(ExtractedArguments, kind="archive.extracted"):
-    """The members of an archive are in a directory, which may have other things, too.
+    """The members of an archive are in a directory, which may have other entries, too.
 
     /opt:
       archive.extracted:
         - source: https://example.org/app-1.2.tar.gz
         - source_hash: sha256=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 
-    A member that is removed or changed is extracted again; its watch is inotify on the members. Members that other
-    states manage are left to these. The archive is extracted beside, and then moved into place; each file is replaced
-    as a whole. Members that lead out of the directory, devices and fifos are refused.
+    A member that is removed or changed is extracted again; the agent watches the members by inotify. The state leaves
+    members that other states manage to these states. It extracts into a private directory, then moves the members into
+    place, so each file is replaced as a whole. Members that lead out of the directory, devices and fifos are refused.
 
-    It cannot be reversed: what was in the directory before is not kept as a whole.
+    It cannot be reversed, because the earlier content of the directory is not kept as a whole.
     """
 
     def watch(self, ctx: Context) -> Watch:
@@ -53,7 +53,7 @@ class Extracted(ExtractedArguments, kind="archive.extracted"):
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Compare the directory with the archive and, with `apply`, extract what differs."""
+        """Compare the directory with the archive; with `apply`, extract what differs."""
         if self.if_missing is not None:
             with os_errors("inspect", self.if_missing):
                 there = paths.exists(self.if_missing)

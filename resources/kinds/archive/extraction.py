@@ -1,4 +1,4 @@
-"""One run of `archive.extracted`: what differs, and the extraction of that."""
+"""One run of `archive.extracted`: find the differences and extract them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Done:
     """What a run has done, or would do."""
 
     made: bool = False
-    """Whether the directory was missing."""
+    """Whether the run created the directory."""
     extracted: Sequence[str] = ()
     removed: list[str] = field(default_factory=list)
     owners: list[str] = field(default_factory=list)
@@ -69,11 +69,11 @@ class Extraction:
         self._told = time.monotonic()
 
     async def run(self) -> bool:
-        """Return whether everything was as declared; with `apply`, it is afterwards."""
+        """Return whether everything was as declared; with `apply`, repair it."""
         known, unknown = record.load(self._ctx), None
         try:
             current = known is not None and await self._origin.is_current(known)
-        except Temporary as error:  # what was extracted is kept as it was
+        except Temporary as error:  # its files stay as they are
             current, unknown = True, error
         right = await self._compared(known if current else None)
         if unknown is not None:
@@ -83,7 +83,7 @@ class Extraction:
     async def _compared(self, known: record.KnownExtraction | None) -> bool:
         """Compare and repair; `known` is the extraction of the archive as it is now, None if there was none."""
         if known is not None and self._state.skip_files_list_verify:
-            return self._right("the archive is the one that was extracted, and its files are not checked")
+            return self._right("the archive has already been extracted, and the state does not check its files")
         manifest = None if known is None else await self._ctx.long_blocking(record.members, self._ctx, known)
         archive = None
         if manifest is None:
@@ -127,7 +127,7 @@ class Extraction:
             raise Refused("it has no members")
         if self._state.enforce_toplevel and (len(tops) > 1 or tops[0].type != "directory"):
             raise Refused(
-                "it has not one directory at its top; to extract it nevertheless, set enforce_toplevel: false"
+                "its top level is not exactly one directory; to extract it anyway, set enforce_toplevel: false"
             )
 
     @contextmanager
@@ -142,12 +142,12 @@ class Extraction:
     # -- comparing ---------------------------------------------------------------------------------------------
 
     def _top(self) -> SafeDirectory | None:
-        """Return the directory; None if there is none. Raises `OSError`, `Permanent` and `Unsafe`."""
+        """Return the directory; None if it does not exist. Raises `OSError`, `Permanent` and `Unsafe`."""
         place, seen = found(self._state.name, follow=True)
         if place is None or seen is None:
             return None
         if not stat.S_ISDIR(seen.st_mode):
-            raise Permanent(f"cannot extract into {self._state.name}: it is no directory but {what(seen.st_mode)}")
+            raise Permanent(f"cannot extract into {self._state.name}: it is not a directory but {what(seen.st_mode)}")
         return paths.directory(self._state.name)
 
     @property
@@ -156,18 +156,18 @@ class Extraction:
         return (-1, -1) if self._state.enforce_ownership_on is not None else (self._owner.uid, self._owner.gid)
 
     def _demand_own(self, top: SafeDirectory, item: Item) -> None:
-        """Raise `Unsafe` for a directory that would be made where another user could replace it."""
+        """Raise `Unsafe` for a directory that would be created where another user could replace it."""
         uid = self._given[0]
         theirs = top.holders and not (uid >= 0 and top.holders == {uid})
         if item.type == "directory" and theirs:
             more = " without enforce_ownership_on" if self._state.enforce_ownership_on else ""
             raise Unsafe(
-                f"cannot extract directories into {self._state.name}: {top.reason}; if that user is to own what is "
+                f"cannot extract directories into {self._state.name}: {top.reason}; if that user should own what is "
                 f"extracted, declare user{more}"
             )
 
     def _existing(self) -> SafeDirectory:
-        """Return the directory, which has just been made or seen."""
+        """Return the directory, which has just been created or seen."""
         top = self._top()
         if top is None:
             raise Temporary(f"cannot extract into {self._state.name}: it was removed meanwhile")
@@ -180,7 +180,7 @@ class Extraction:
             return top is not None and next(top.names(), None) is not None
 
     def _differs(self, manifest: Manifest) -> Difference:
-        """Return what differs from the members. Blocks."""
+        """Return the differences from the members. Blocks."""
         with os_errors("compare", self._state.name):
             top = self._top()
             if top is not None:
@@ -204,7 +204,7 @@ class Extraction:
         return Comparison(*self._given, left)
 
     def _enforced(self, *, apply: bool) -> list[str]:
-        """Return the paths below `enforce_ownership_on` with another owner; with `apply` give them the declared one."""
+        """Return the paths below `enforce_ownership_on` with a wrong owner; with `apply`, change their owner."""
         path, wrong = self._state.enforce_ownership_on, dict[str, dict[str, str]]()
         place, seen = (None, None) if path is None else found(path)
         if path is None or place is None or seen is None:
@@ -239,7 +239,7 @@ class Extraction:
             await self._in_thread(self._give, [] if difference is None else difference.owners)
 
     async def _account(self) -> None:
-        """After an error, report what was put in place before it."""
+        """After an error, report what had been moved into place before it."""
         if self._done.extracted or self._done.removed:
             self._done.owners = []
             self._report()
@@ -251,7 +251,7 @@ class Extraction:
         difference: Difference | None,
         since: int,
     ) -> Manifest:
-        """Extract what differs, or everything; return what the directory then has. Blocks."""
+        """Extract what differs, or everything; return the content of the directory after that. Blocks."""
         made: list[str] = []
         with self._named():
             try:
@@ -331,13 +331,13 @@ class Extraction:
         difference: Difference,
         since: int,
     ) -> None:
-        """Write down what was found right, so that it need not be read again."""
+        """Record which files are correct, so that they need not be read again."""
         fresh = await self._in_thread(self._looked, manifest, difference.hashed, since)
         if known is None or fresh is not None:
             await self._save(known, archive, fresh or manifest)
 
     def _looked(self, manifest: Manifest, hashed: Sequence[str], since: int) -> Manifest | None:
-        """Return the manifest with present metadata, None if they are as before. Blocks."""
+        """Return the manifest with present metadata; None if they have not changed. Blocks."""
         with os_errors("inspect", self._state.name):
             top = self._top()
             fresh = manifest if top is None else looked(top, manifest, hashed, since)
@@ -353,7 +353,7 @@ class Extraction:
     # -- in threads --------------------------------------------------------------------------------------------
 
     async def _in_thread(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Make a call that may take long; when the run is cancelled, it ends soon."""
+        """Make a long call in a thread; it ends soon after the run is cancelled."""
         try:
             return await self._ctx.long_blocking(call, *args)
         except asyncio.CancelledError:
@@ -366,7 +366,7 @@ class Extraction:
             raise Temporary(f"the extraction of {self._origin.url} was ended")
 
     def _tell(self, written: int) -> None:
-        """Show the progress now and then. Called in the thread."""
+        """Report progress from time to time. Called in the thread."""
         if time.monotonic() - self._told > REPORT:
             self._told = time.monotonic()
             text = f"{self._origin.url}: {written / (1 << 20):.1f} MiB extracted"
@@ -390,7 +390,7 @@ class Extraction:
 
 
 def _with_origins(manifest: Manifest, wanted: Sequence[str]) -> set[str]:
-    """Return paths, and for each other name of a file the path of that file."""
+    """Return paths and, for paths that are another name of a file, the path of that file."""
     found_, left = set[str](), list(wanted)
     while left:
         path = left.pop()

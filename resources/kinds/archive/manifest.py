@@ -1,4 +1,4 @@
-"""What an extracted archive looks like: its items by path, and how they compare with what is in the directory."""
+"""The items of an extracted archive by path, and their comparison with the content of the directory."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from holdfast.resources.paths import Place, SafeDirectory
 from holdfast.resources.paths.handle import ABSENT, Handle
 
 PAST = 2_000_000_000
-"""Nanoseconds before which a time is one of the past: no later write can have it."""
+"""Minimum age, in nanoseconds, of a modification time that no later write can have."""
 STRETCH, PAUSE = 256, 0.001
-"""Number of items between two pauses, and seconds of a pause: while this thread computes, the event loop cannot run."""
+"""Number of items between two pauses, and seconds of a pause, in which the event loop can run."""
 TYPES: Mapping[int, Type] = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
 
 
@@ -33,9 +33,9 @@ class Item(NamedTuple):
     """SHA-256 of a file, target of a link."""
     size: int = 0
     origin: str = ""
-    """Path of the file that this one is another name of, in the archive."""
+    """Path, in the archive, of the file whose other name this is."""
     looks: tuple[int, ...] = ()
-    """Metadata with which the file certainly has this content; empty: it has to be read."""
+    """Metadata that prove that the file has this content; empty if the file has to be read."""
 
 
 T = TypeVar("T")
@@ -52,14 +52,14 @@ def paced(items: Iterable[T]) -> Iterator[T]:
 
 
 def ordered(paths: Iterable[str]) -> list[str]:
-    """Return paths in an order in which each directory is directly before its content."""
-    return sorted(paths, key=lambda path: path.replace("/", "\0"))  # the least character; no path contains it
+    """Return paths in an order in which the content of each directory directly follows it."""
+    return sorted(paths, key=lambda path: path.replace("/", "\0"))  # the smallest character, which no path contains
 
 
 def added(manifest: Manifest, member: Member, budget: Budget) -> None:
-    """Add a member and its missing parents. Raises `Refused` if it does not fit to the earlier ones.
+    """Add a member and its missing parents. Raises `Refused` if it contradicts earlier members.
 
-    Another name of an earlier file counts as a copy of it.
+    Another name of an earlier file counts as a copy of that file.
     """
     parent = member.path.rpartition("/")[0]
     while parent:
@@ -80,7 +80,7 @@ def added(manifest: Manifest, member: Member, budget: Budget) -> None:
 
 
 def read(members: Iterable[tuple[Member, Content]], budget: Budget, stop: Callable[[], None]) -> Manifest:
-    """Return what an archive contains, with the hashes of its files; nothing is written. Blocks. Raises `Refused`."""
+    """Return the items of an archive with the hashes of its files; write nothing. Blocks. Raises `Refused`."""
     manifest: Manifest = {}
     for member, content in paced(members):
         added(manifest, member, budget)
@@ -95,13 +95,13 @@ def read(members: Iterable[tuple[Member, Content]], budget: Budget, stop: Callab
 
 
 class Walker:
-    """Reaches the entries below a directory in the order of `ordered`, and holds only the directories on the way."""
+    """Visits the entries below a directory in the order of `ordered`; holds open only the directories on the path."""
 
     def __init__(self, top: SafeDirectory) -> None:
         self._stack: list[tuple[str, SafeDirectory]] = [("", top)]
 
     def place(self, path: str) -> Place | None:
-        """Return the place of a path; None if its directory does not exist or is none.
+        """Return the place of a path; None if its parent does not exist or is not a directory.
 
         Raises `OSError` and `Unsafe`.
         """
@@ -110,7 +110,7 @@ class Walker:
         return None if directory is None else directory.entry(name)
 
     def directory(self, path: str) -> SafeDirectory | None:
-        """Return the directory at a path; None if there is none."""
+        """Return the directory at a path; None if it is not a directory or does not exist."""
         while self._stack[-1][0] and not f"{path}/".startswith(f"{self._stack[-1][0]}/"):
             self._stack.pop()
         above, here = self._stack[-1]
@@ -126,13 +126,13 @@ class Walker:
 
 
 class Difference(NamedTuple):
-    """What differs between a directory and a manifest."""
+    """The differences between a directory and a manifest."""
 
     missing: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     """Files and links with other content."""
     conflicts: tuple[str, ...] = ()
-    """Paths with something of another type."""
+    """Paths with an entry of another type."""
     owners: tuple[str, ...] = ()
     """Paths with another owner."""
     hashed: tuple[str, ...] = ()
@@ -145,7 +145,7 @@ class Difference(NamedTuple):
 
     @property
     def extracted(self) -> tuple[str, ...]:
-        """What has to be extracted."""
+        """The paths to extract."""
         return (*self.missing, *self.changed, *self.conflicts)
 
 
@@ -155,11 +155,11 @@ class Comparison(NamedTuple):
     uid: int = -1
     gid: int = -1
     left: Collection[str] = frozenset()
-    """Paths whose content, type and owner are those of others once they exist."""
+    """Paths that only have to exist: their content, type and owner are left to others."""
 
 
 def compare(top: SafeDirectory | None, manifest: Manifest, rules: Comparison) -> Difference:
-    """Return what differs. Blocks. Raises `OSError`, `Unsafe` and `Permanent`."""
+    """Return the differences. Blocks. Raises `OSError`, `Unsafe` and `Permanent`."""
     if top is None:
         return Difference(tuple(ordered(manifest)))
     found: dict[str, list[str]] = {name: [] for name in Difference._fields}
@@ -172,7 +172,7 @@ def compare(top: SafeDirectory | None, manifest: Manifest, rules: Comparison) ->
 
 
 def _compared(walker: Walker, item: Item, rules: Comparison, hashed: list[str]) -> str:
-    """Return the key of the difference of one item; empty if there is none."""
+    """Return the key of the difference of one item; empty if it does not differ."""
     place = walker.place(item.path)
     seen = None if place is None else place.look()
     if place is None or seen is None:
@@ -188,7 +188,7 @@ def _compared(walker: Walker, item: Item, rules: Comparison, hashed: list[str]) 
 
 
 def _same(place: Place, seen: os.stat_result, item: Item, hashed: list[str]) -> bool:
-    """Return whether an entry has the content of the item. Files that are read are added to `hashed`."""
+    """Return whether an entry has the content of the item. Add files that have to be read to `hashed`."""
     if item.type == "directory":
         return True
     if item.type == "link":
@@ -205,7 +205,7 @@ def _same(place: Place, seen: os.stat_result, item: Item, hashed: list[str]) -> 
 
 
 def hash_of(handle: Handle, size: int) -> str:
-    """Return the SHA-256 of an open file, of a longer one that of one byte more: a file may grow forever. Blocks."""
+    """Return the SHA-256 of an open file. Read at most `size` + 1 bytes, because a file may grow forever. Blocks."""
     found, at = hashlib.sha256(), 0
     while piece := os.pread(handle.fd, min(1 << 20, size + 1 - at), at):
         found.update(piece)
@@ -214,15 +214,15 @@ def hash_of(handle: Handle, size: int) -> str:
 
 
 def looks(info: os.stat_result) -> tuple[int, ...]:
-    """Return metadata that change whenever the content of a file does."""
+    """Return metadata that change whenever the content of a file changes."""
     return info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
 
 
 def looked(top: SafeDirectory, manifest: Manifest, paths: Iterable[str], since: int) -> Manifest:
     """Return the manifest with the present metadata of these files.
 
-    Their content was compared or written after `since` (nanoseconds). A file that may have been written meanwhile is
-    read at the next comparison. Blocks. Raises `OSError` and `Unsafe`.
+    Their content was compared or written after `since` (nanoseconds). A file that may have been written since then is
+    read again at the next comparison. Blocks. Raises `OSError` and `Unsafe`.
     """
     walker, found = Walker(top), dict(manifest)
     for path in paced(ordered(paths)):

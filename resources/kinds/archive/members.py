@@ -1,4 +1,4 @@
-"""The members of an archive as they may be extracted: names that stay inside, known types, and within limits."""
+"""Members of an archive, checked: their paths stay in the directory, and their types and sizes are accepted."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from holdfast.resources.visible import escaped
 
 Type = Literal["directory", "file", "link"]
 DEEPEST, LONGEST, LONGEST_NAME = 100, 4000, 255
-"""Most components of a member's path; most bytes of the path and of one component."""
+"""Maximum number of components of a member's path; maximum bytes of the path and of one component."""
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 SPECIAL = 0o7022
-"""Bits of a mode that only a trusted archive may set: set-uid, set-gid, sticky, writable by group and others."""
+"""Mode bits that only a trusted archive may set: set-uid, set-gid, sticky, writable by group and others."""
 PART = 1 << 20
-"""Most bytes of content that are in memory at once."""
+"""Maximum bytes of content in memory at once."""
 
 
 class Refused(Permanent):
@@ -28,15 +28,15 @@ class Refused(Permanent):
 
 
 class Member(NamedTuple):
-    """One member, as it would be extracted."""
+    """One member as it is extracted."""
 
     path: str
-    """Relative to the directory, without `.` and `..`."""
+    """Path relative to the directory, without `.` and `..`."""
     type: Type
     mode: int = 0
     mtime: int = 0
     target: str = ""
-    """Of a link: its text. Of a file that is another name of an earlier one: the path of that."""
+    """The text of a link. For a file that is another name of an earlier file, the path of that file."""
     size: int = 0
     """Declared size of a file."""
 
@@ -47,16 +47,16 @@ Content = Callable[[], Iterator[bytes]]
 
 @dataclass(frozen=True)
 class Rules:
-    """How members are extracted; a change of these makes another result of the same archive."""
+    """How members are extracted; with other rules, the same archive gives another result."""
 
     strip: int = 0
-    """Leading components that are removed from each path; shorter paths are left out."""
+    """Number of leading components to remove from each path; shorter paths are left out."""
     exclude: tuple[str, ...] = ()
     """Globs of members that are left out."""
     trusted: bool = False
-    """Whether links may lead out of the directory, and modes are as in the archive."""
+    """Whether links may lead out of the directory and modes are as in the archive."""
     modes: bool = True
-    """Whether the archive gives modes; else 0755 for directories and 0644 for files."""
+    """Whether to use the modes of the archive; otherwise 0755 for directories and 0644 for files."""
 
     def mode(self, type_: Type, given: int) -> int:
         """Return the mode of an extracted file or directory."""
@@ -66,7 +66,7 @@ class Rules:
         return allowed | (0o700 if type_ == "directory" else 0o600)
 
     def path(self, name: str) -> str | None:
-        """Return where a member is extracted; None if it is left out. Raises `Refused` for a name that is unsafe."""
+        """Return the path of an extracted member; None if it is left out. Raises `Refused` for an unsafe name."""
         parts = [part for part in name.split("/") if part not in {"", "."}]
         if name.startswith("/") or ".." in parts or CONTROL.search(name):
             why = "an absolute path" if name.startswith("/") else "a path that leads out of the directory"
@@ -80,17 +80,17 @@ class Rules:
         return None if not left or self._excludes(parts) else "/".join(left)
 
     def _excludes(self, parts: Sequence[str]) -> bool:
-        """Return whether a member or a directory above it matches one of the globs, by its name or whole path."""
+        """Return whether the name or the path of a member, or of a directory above it, matches one of the globs."""
         names = [*parts, *("/".join(parts[:number]) for number in range(2, len(parts) + 1))]
         return any(fnmatch.fnmatchcase(name, glob) for glob in self.exclude for name in names)
 
     def demand_inside(self, path: str, target: str) -> None:
         """Raise `Refused` for a symbolic link that leads out of the directory, unless the archive is trusted.
 
-        `..` may only be at the beginning of its target: after the name of another link, it leads elsewhere.
+        `..` is allowed only at the beginning of the target: after the name of another link, it leads elsewhere.
         """
         if "\0" in target or not target or len(target) > LONGEST:
-            raise Refused(f"it has a link without a proper target: {shown(path)}")
+            raise Refused(f"it has a link without a valid target: {shown(path)}")
         if self.trusted:
             return
         parts = [part for part in target.split("/") if part not in {"", "."}]
@@ -104,7 +104,7 @@ class Rules:
 
 @dataclass
 class Budget:
-    """What may still be extracted of one archive."""
+    """How much may still be extracted from one archive."""
 
     size: int
     members: int
@@ -115,7 +115,7 @@ class Budget:
         self.given = self.size, self.members
 
     def count(self, size: int = 0) -> None:
-        """Count one member, and its declared size. Raises `Refused`."""
+        """Count one member and its declared size. Raises `Refused`."""
         self.demand(1)
         self.members -= 1
         if size > self.size:
@@ -138,19 +138,19 @@ class Budget:
 
 @contextmanager
 def readable(format_: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
-    """Raise `Refused` for what the library that reads a format raises for damaged archives."""
+    """Turn errors of a library that reads damaged archives into `Refused`."""
     try:
         yield
     except errors as error:
-        raise Refused(f"it is not a {format_} archive, or damaged: {error or type(error).__name__}") from None
+        raise Refused(f"it is damaged or not a {format_} archive: {error or type(error).__name__}") from None
 
 
 def member_mode(mode: int) -> int:
-    """Return the permission bits of a mode of Unix."""
+    """Return the permission bits of a Unix mode."""
     return stat.S_IMODE(mode)
 
 
 def shown(name: str) -> str:
-    """Return a name of an archive for a message: one line, of bounded length."""
+    """Return a name from an archive for a message: one line of bounded length."""
     text = escaped(name)
     return text if len(text) <= 200 else f"{text[:200]}..."

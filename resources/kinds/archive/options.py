@@ -1,4 +1,4 @@
-"""`options` of `archive.extracted`: those of tar and unzip that say what is extracted."""
+"""`options` of `archive.extracted`: the options of tar and unzip that select what is extracted."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ WITHOUT_EFFECT = frozenset(
         "--zstd",
     ]
 )
-"""Options about the compression, the output, and what Holdfast does in its own way in any case."""
+"""Options without effect: those for compression and output, and those for what Holdfast always does in its own way."""
 LETTERS = re.compile(r"-?[aefjJmnopqUvxzZ]+")
-"""The same as letters, of tar and of unzip."""
+"""Matches such options of tar and unzip as letters."""
 STRIP, EXCLUDE = re.compile(r"--strip(?:-components)?(?:=(.*))?"), re.compile(r"--exclude(?:=(.*))?")
 
 
 class ArchiveOptions(NamedTuple):
-    """What the options say."""
+    """The parsed options."""
 
     strip: int = 0
     exclude: tuple[str, ...] = ()
 
 
 def parse_options(text: str) -> ArchiveOptions:
-    """Return what options of tar or unzip say. Raises `ValueError` for one that is not supported."""
+    """Parse options of tar or unzip. Raises `ValueError` for an unsupported option."""
     strip, exclude, words = 0, [], shlex.split(text)
     while words:
         word = words.pop(0)
@@ -54,7 +54,7 @@ def parse_options(text: str) -> ArchiveOptions:
             exclude.append(_value(found, words))
         elif word not in WITHOUT_EFFECT and not LETTERS.fullmatch(word):
             raise ValueError(
-                f"the option {word!r} is not supported: --strip-components and --exclude are, and options about the "
+                f"the option {word!r} is not supported: --strip-components and --exclude are, and options for "
                 "compression or the output have no effect"
             )
     return ArchiveOptions(strip, tuple(exclude))

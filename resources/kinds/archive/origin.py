@@ -1,4 +1,4 @@
-"""Where the archive of a state comes from: whether it is still the one that was extracted, and its content."""
+"""The source of a state's archive: whether it has changed since the extraction, and its content."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from holdfast.resources.kinds.archive.record import KnownExtraction, spelled
 
 
 class Archive(NamedTuple):
-    """An archive that was fetched."""
+    """A fetched archive."""
 
     file: DownloadedFile
     declared: str
-    """The hash that was declared, with its algorithm; empty if there was none."""
+    """The declared hash with its algorithm; empty if none was declared."""
 
 
 class Origin:
@@ -30,9 +30,9 @@ class Origin:
         """The source that was used last, for messages."""
 
     async def is_current(self, known: KnownExtraction) -> bool:
-        """Return whether the archive is still the one that was extracted, into this directory and by these rules.
+        """Return whether the present archive is the one that was extracted into this directory by these rules.
 
-        Raises `Temporary` if that cannot be found out now.
+        Raises `Temporary` if this is unknown now.
         """
         if known.name != self._state.name or known.rules != spelled(self._state.rules):
             return False
@@ -46,14 +46,14 @@ class Origin:
         return False
 
     async def _declared(self, url: str, own: str | None) -> Digest | None:
-        """Return the declared hash of an archive, if it is to be verified."""
+        """Return the declared hash of an archive if the state verifies it."""
         given = None if self._state.skip_verify else own or self._state.source_hash
         return None if given is None else await declared_digest(self._ctx, given, self._state.source_hash_name or url)
 
     async def fetch(self, known: KnownExtraction | None = None) -> Archive:
-        """Return the first archive that exists; that of a known extraction, if one is given.
+        """Return the first archive that exists or, with `known`, the archive of that extraction.
 
-        Raises `Permanent` if none exists, `WrongDigest` for a wrong hash, `Temporary` if the known one was changed.
+        Raises `Permanent` if none exists, `WrongDigest` for a wrong hash, `Temporary` if the known archive has changed.
         """
         refused: list[Permanent] = []
         for url, own in self._state.source:
@@ -63,7 +63,7 @@ class Origin:
             except WrongDigest:
                 if known is None:
                     raise
-                raise Temporary(f"cannot extract {self.url}: it was changed meanwhile") from None
+                raise Temporary(f"cannot extract {self.url}: it has changed meanwhile") from None
             except Permanent as error:
                 refused.append(error)
         if len(refused) == 1:

@@ -1,4 +1,4 @@
-"""What an archive contains: its members in order, whatever its format."""
+"""The members of an archive in order, for all formats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def members_of(
     """Yield each member with its content. `wanted` is the declared format. Blocks. Raises `Refused` and `OSError`."""
     beginning = os.pread(archive.fd, 16, 0)
     if beginning.startswith(RAR) or wanted == "rar":
-        raise Refused("rar archives are not extracted by Holdfast; repack it as tar or zip")
+        raise Refused("Holdfast does not extract rar archives; repack it as tar or zip")
     zipped = beginning.startswith(ZIP)
     if wanted is not None and zipped != (wanted == "zip"):
         raise Refused(f"it is {'a zip' if zipped else 'no zip'} archive, but archive_format is {wanted}")

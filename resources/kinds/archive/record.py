@@ -1,4 +1,4 @@
-"""What is known of an extraction that has succeeded, in the resource's own directory."""
+"""The record of a successful extraction, in the resource's own directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.resources.kinds.archive.members import Rules
 
 ABOUT, MEMBERS = "archive.json", "members.z"
 WATCHED = 1000
-"""Most items that are watched one by one; the watch of more is that of everything in the directories at the top."""
+"""Maximum number of items to watch one by one; if there are more, the top-level directories are watched whole."""
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,15 @@ class KnownExtraction:
     """One extraction, without its members."""
 
     sha256: str
-    """Of the archive."""
+    """Hash of the archive."""
     declared: str
-    """The hash that was declared, with its algorithm; empty if there was none."""
+    """The declared hash with its algorithm; empty if none was declared."""
     name: str
-    """The directory."""
+    """Path of the directory."""
     rules: str
-    """The rules by which it was extracted."""
+    """The rules of the extraction, as text."""
     members: str = ""
-    """SHA-256 of the file with its members."""
+    """SHA-256 of the file that lists the members."""
     watched: tuple[str, ...] = ()
     """Paths to watch."""
     deep: bool = False
@@ -40,7 +40,7 @@ class KnownExtraction:
 
 
 def spelled(rules: Rules) -> str:
-    """Return rules as a text that is equal for equal rules."""
+    """Return rules as text; equal rules have equal texts."""
     return json.dumps(asdict(rules))
 
 
@@ -50,7 +50,7 @@ def path(ctx: Context) -> str:
 
 
 def load(ctx: Context) -> KnownExtraction | None:
-    """Return what is known; None if nothing is."""
+    """Return the known extraction; None if there is none."""
     try:
         found = json.loads(paths.read(path(ctx)))
         return KnownExtraction(**{**found, "watched": tuple(found["watched"])})
@@ -70,20 +70,20 @@ def members(ctx: Context, known: KnownExtraction) -> Manifest | None:
 
 
 async def save(ctx: Context, known: KnownExtraction, manifest: Manifest) -> None:
-    """Write what is known: first the members, then what names them. Raises `OSError` and `HoldfastError`."""
+    """Write the members, then the record that names them. Raises `OSError` and `HoldfastError`."""
     data, known = await ctx.long_blocking(_packed, known, manifest)
     await ctx.write_file(str(Path(ctx.var_dir) / MEMBERS), data, mode=0o600, touches=False)
     await ctx.write_file(path(ctx), json.dumps(asdict(known)).encode(), mode=0o600, touches=False)
 
 
 def _item(line: bytes) -> Item:
-    """Return an item as it was written. Raises `ValueError` and `TypeError`."""
+    """Parse an item of the file. Raises `ValueError` and `TypeError`."""
     *known, looks = json.loads(line)
     return Item(**dict(zip(Item._fields, [*known, tuple(looks)], strict=True)))
 
 
 def _packed(known: KnownExtraction, manifest: Manifest) -> tuple[bytes, KnownExtraction]:
-    """Return the file of the members, and what is known with what follows from them."""
+    """Return the content of the file of members, and the record with its hash and the paths to watch."""
     data = zlib.compress("\n".join(map(json.dumps, paced(manifest.values()))).encode(), 1)
     deep = len(manifest) > WATCHED
     watched = tuple(f"{known.name.rstrip('/')}/{path}" for path in manifest if not deep or "/" not in path)

@@ -1,8 +1,8 @@
-"""Extraction beside the destination: into a private directory, from which complete files are then moved into place.
+"""Extraction into a private directory, from which complete files are moved to the destination.
 
-The directory lies in the destination, so that moving is renaming. A killed agent leaves it, and the next run removes
-it. Nothing below it is reached by a path: each directory is entered by the descriptor of the one above, and no link is
-followed.
+The private directory is in the destination, so moving a file is a rename. If the agent is killed, the directory stays;
+the next run removes it. The agent opens each directory below it by the descriptor of the parent directory, and follows
+no link.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from holdfast.resources.temporaries import OWN, TEMPORARY, give_back, take_name
 
 NAME = "archive"
 PART = 1 << 20
-"""Most bytes of a file that are copied at once."""
+"""Maximum bytes of a file that are copied at once."""
 
 
 @dataclass
 class Stage:
-    """What is being extracted. A context manager, which removes what is left of it. Blocks."""
+    """The private directory of an extraction. A context manager, which removes what is left in it. Blocks."""
 
     top: SafeDirectory
     """The destination."""
@@ -40,7 +40,7 @@ class Stage:
     stop: Callable[[], None]
     """Raises an exception if the run has been cancelled."""
     told: Callable[[int], None]
-    """Called with the bytes that were written so far."""
+    """Called with the number of bytes that have been written so far."""
     demand: Callable[[Item], None]
     """Raises an exception for an item that must not be extracted into the destination."""
     manifest: Manifest = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Stage:
     _written: int = 0
 
     def __enter__(self) -> Self:
-        """Make the private directory. Raises `OSError` and `Unsafe`."""
+        """Create the private directory. Raises `OSError` and `Unsafe`."""
         sweep(self.top)
         self._place = self.top.entry(take_name(NAME))
         try:
@@ -63,12 +63,12 @@ class Stage:
         """Remove the private directory."""
         self._walker = None
         if self._place is not None:
-            with suppress(OSError, HoldfastError):  # it is removed by the next run
+            with suppress(OSError, HoldfastError):  # the next run removes it
                 discard(self._place)
             give_back(self._place.name)
 
     def extract(self, members: Iterable[tuple[Member, Content]], wanted: Collection[str] | None) -> None:
-        """Extract members, all or those that are wanted. Raises `Refused`, `OSError` and `Unsafe`."""
+        """Extract all or the wanted members. Raises `Refused`, `OSError` and `Unsafe`."""
         for member, content in paced(members):
             self.stop()
             added(self.manifest, member, self.budget)
@@ -84,11 +84,11 @@ class Stage:
         if item.type == "directory":
             if seen is None:
                 place.mkdir(self.uid, self.gid, item.mode)
-            else:  # the archive has some of its content before it
+            else:  # the archive has some of the directory's content before the directory
                 handle = place.enter().open()
                 os.fchmod(handle.fd, item.mode)
             return
-        if seen is not None:  # a later member of the same path takes the place of the earlier one
+        if seen is not None:  # a later member with the same path replaces the earlier member
             place.unlink(own=True)
         if item.type == "link":
             place.symlink(item.value, self.uid, self.gid)
@@ -108,7 +108,7 @@ class Stage:
         self._finish(handle, item)
 
     def _copy(self, place: Place, item: Item) -> None:
-        """Copy an earlier file, for which the archive has a second name."""
+        """Copy an earlier file for which the archive has a second name."""
         parent, _, name = item.origin.rpartition("/")
         origin, _ = self._directory(parent).entry(name).open()
         self._directory(item.path.rpartition("/")[0])
@@ -131,7 +131,7 @@ class Stage:
         os.utime(handle.fd, (item.mtime, item.mtime))
 
     def _directory(self, path: str) -> SafeDirectory:
-        """Return a directory of the private one; it is made if it is missing."""
+        """Return a directory in the private directory; create it if it is missing."""
         if self._walker is None:
             raise RuntimeError("cannot extract before the stage is entered")
         found = self._walker.directory(path)
@@ -139,19 +139,19 @@ class Stage:
             parent, _, name = path.rpartition("/")
             place = self._directory(parent).entry(name)
             if place.look() is not None:
-                raise Refused(f"it has members below {shown(path)}, which is no directory")
+                raise Refused(f"it has members below {shown(path)}, which is not a directory")
             place.mkdir(self.uid, self.gid, self.manifest[path].mode)
             found = self._walker.directory(path)
         if found is None:
-            raise Refused(f"it has members below {shown(path)}, which is no directory")
+            raise Refused(f"it has members below {shown(path)}, which is not a directory")
         return found
 
     # -- into place --------------------------------------------------------------------------------------------
 
     def place(self, paths: Iterable[str], moved: list[str], changing: Callable[[], None]) -> None:
-        """Move what was extracted to these paths. A directory that does not exist there is moved as a whole.
+        """Move extracted entries to these paths. A directory that does not exist there is moved as a whole.
 
-        What is there instead is replaced. Each path is added to `moved`. `changing` is called before each change.
+        An existing entry is replaced. Each path is added to `moved`. `changing` is called before each change.
         Raises `OSError` and `HoldfastError`.
         """
         if self._walker is None:
@@ -179,7 +179,7 @@ class Stage:
 
 
 def sweep(top: SafeDirectory) -> None:
-    """Remove what killed agents have left in the destination."""
+    """Remove the private directories of killed agents from the destination."""
     for name in list(top.names()):
         found = TEMPORARY.fullmatch(os.fsencode(name)) if name.startswith(f".{NAME}.holdfast-") else None
         if found is None or name in OWN:
@@ -192,13 +192,13 @@ def sweep(top: SafeDirectory) -> None:
 
 
 def discard(place: Place) -> None:
-    """Remove what was extracted but not moved; none of it is kept. Raises `OSError` and `Unsafe`."""
+    """Remove what was extracted but not moved, without keeping it. Raises `OSError` and `Unsafe`."""
     try:
         inside = place.enter()
         for name in list(inside.names()):
             discard(inside.entry(name))
         place.rmdir()
-    except NotADirectoryError:  # a file or link, also one that a user has put in its place
+    except NotADirectoryError:  # a file or link, possibly one that a user has put in place of the directory
         place.unlink(own=True)
     except FileNotFoundError:
         return

@@ -1,4 +1,4 @@
-"""Members of tar archives, in their order, without any trust in what the headers say."""
+"""Members of tar archives in their order; the code does not trust the headers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.resources.kinds.archive.members import (
 from holdfast.resources.kinds.archive.unpacked import Unpacked
 
 UNREADABLE = (tarfile.TarError, ValueError, OverflowError, IndexError, KeyError, TypeError, EOFError, MemoryError)
-"""What tarfile raises for damaged archives."""
+"""Exceptions that tarfile raises for damaged archives."""
 ZEROS = bytes(512)
 
 
@@ -44,7 +44,7 @@ def tar_members(data: Unpacked, rules: Rules, budget: Budget) -> Iterator[tuple[
 
 
 def _member(info: tarfile.TarInfo, rules: Rules, files: set[str]) -> Member | None:
-    """Return a member as it is extracted; None if it is left out. `files` are the paths of the files so far."""
+    """Return a member as it is extracted; None if it is left out. `files` are the paths of the earlier files."""
     path = rules.path(info.name)
     if info.isdir():
         return None if path is None else Member(path, "directory", rules.mode("directory", info.mode))
@@ -54,14 +54,20 @@ def _member(info: tarfile.TarInfo, rules: Rules, files: set[str]) -> Member | No
     if info.islnk():
         origin = rules.path(info.linkname)
         if origin not in files or origin is None:
-            raise Refused(f"it has a hard link to what is no earlier file of it: {shown(info.name)}")
+            raise Refused(f"it has a hard link whose target is not an earlier file: {shown(info.name)}")
         files.add(path)
         return Member(path, "file", mode, mtime, origin)
     if info.issym():
         rules.demand_inside(path, info.linkname)
         return Member(path, "link", target=info.linkname)
     if not info.isreg():
-        what = "a device" if info.isdev() and not info.isfifo() else "a fifo" if info.isfifo() else "an unknown thing"
+        what = (
+            "a device"
+            if info.isdev() and not info.isfifo()
+            else "a fifo"
+            if info.isfifo()
+            else "an entry of an unknown type"
+        )
         raise Refused(f"it has {what} as a member: {shown(info.name)}")
     files.add(path)
     return Member(path, "file", mode, mtime, size=info.size)

@@ -1,6 +1,7 @@
-"""The uncompressed content of a compressed archive, as a file that is read forward.
+"""The uncompressed content of a compressed archive, as a file that can only be read forward.
 
-Reads are bounded, however little compressed data they come from. The end of the compressed data is checked.
+Each read returns a bounded amount, even if a little compressed data expands to much more. The end of the compressed
+data is checked.
 """
 
 from __future__ import annotations
@@ -15,27 +16,29 @@ from typing import Any, Protocol
 from holdfast.resources.kinds.archive.members import PART, Budget, Refused
 
 MEMORY = 256 << 20
-"""Most bytes that the decompression of xz may use."""
+"""Maximum memory, in bytes, for the decompression of xz."""
 LARGEST = 4 << 20
-"""Most bytes of one read: longer ones would be of headers, which no proper archive has."""
+"""Maximum bytes of one read: only the headers of malicious archives need longer reads."""
 FED = 1 << 15
-"""Most bytes that a decompressor is given at once. At the end of a stream it copies what is left of them, and a file
-may consist of tiny streams."""
+"""Maximum bytes that a decompressor gets at once.
+
+At the end of a stream it copies the rest of them, and a file may consist of tiny streams.
+"""
 MAGIC = 6
-"""Most bytes that tell which compression it is."""
+"""Maximum bytes needed to recognise the compression."""
 DAMAGED = (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError)
-"""What decompression raises for damaged data."""
+"""Exceptions that decompression raises for damaged data."""
 
 
 class Decompressor(Protocol):
-    """What the decompressors of bz2, lzma and zstd have in common."""
+    """The common interface of the decompressors of bz2, lzma and zstd."""
 
     eof: bool
     needs_input: bool
     unused_data: bytes
 
     def decompress(self, data: bytes, max_length: int = -1) -> bytes:
-        """Return at most so many bytes."""
+        """Return at most `max_length` bytes."""
         ...
 
 
@@ -62,7 +65,7 @@ class _Gzip:
 
 
 def decompressor(beginning: bytes) -> Callable[[], Any] | None:
-    """Return what makes decompressors for data with this beginning; None if they are not compressed.
+    """Return the class of the decompressor for data with this beginning; None if they are not compressed.
 
     Raises `Refused` for a compression that this Python cannot read.
     """
@@ -78,7 +81,7 @@ def decompressor(beginning: bytes) -> Callable[[], Any] | None:
         try:
             zstd = importlib.import_module("compression.zstd")
         except ImportError:
-            raise Refused("it is compressed with zstd, which Python reads from version 3.14 on; use gz or xz") from None
+            raise Refused("it is compressed with zstd, which needs Python 3.14 or later; use gz or xz") from None
         made: Callable[[], Any] = zstd.ZstdDecompressor
         return made
     return None
@@ -90,7 +93,7 @@ def _fed(parts: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class Unpacked:
-    """A file that is read forward; `tell` and `seek` are those that tarfile needs."""
+    """A file that can only be read forward, with `tell` and `seek` as tarfile needs them."""
 
     def __init__(self, parts: Iterator[bytes], make: Callable[[], Decompressor] | None, budget: Budget) -> None:
         self._parts = parts if make is None else _fed(parts)
@@ -100,14 +103,14 @@ class Unpacked:
         self._ready = bytearray()
         self._at = 0
         self.block: bytes | None = None
-        """The last block of 512 bytes that was read, as headers are; empty at the end."""
+        """The last block of 512 bytes, the size of a header, that was read; empty at the end."""
 
     def tell(self) -> int:
         """Return the offset."""
         return self._at
 
     def seek(self, to: int) -> int:
-        """Read up to an offset. Raises `Refused` for one that was passed."""
+        """Read up to an offset. Raises `Refused` for an earlier offset."""
         if to < self._at:
             raise Refused("it cannot be read in one pass")
         while self._at < to:
@@ -116,7 +119,7 @@ class Unpacked:
         return self._at
 
     def read(self, size: int) -> bytes:
-        """Return so many bytes, fewer at the end. Raises `Refused` if the data are damaged or exceed a limit."""
+        """Return `size` bytes, fewer at the end. Raises `Refused` if the data are damaged or exceed a limit."""
         if size > LARGEST or size < 0:
             raise Refused("it has a header that is too large")
         while len(self._ready) < size and (piece := self._next(min(size, PART))):
@@ -129,7 +132,7 @@ class Unpacked:
         return data
 
     def drain(self) -> None:
-        """Read up to the end, so that all checks of the compression are made."""
+        """Read up to the end, so that all checksums of the compression are verified."""
         while self.read(PART):
             pass
 
@@ -142,7 +145,7 @@ class Unpacked:
         return piece
 
     def _decompressed(self, most: int) -> bytes:
-        """Return some bytes; none at the end. Data behind the end that are no further stream are ignored."""
+        """Return some bytes; none at the end. Data after the end that are not another stream are ignored."""
         if self._make is None:
             return b""
         while True:
@@ -164,7 +167,7 @@ class Unpacked:
                 return piece
 
     def _skip_padding(self) -> None:
-        """Drop zeros between two streams, and have as many bytes as tell the compression, unless the data end."""
+        """Skip zeros between two streams; then read enough bytes to recognise the compression, unless the data end."""
         self._given = self._given.lstrip(b"\0")
         while len(self._given) < MAGIC and (more := next(self._parts, b"")):
             self._given = (self._given + more).lstrip(b"\0")

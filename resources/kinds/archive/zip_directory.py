@@ -1,6 +1,6 @@
-"""The directory of a zip archive, read before zipfile reads it: it takes memory, and its end record may lie about it.
+"""Checks of the directory of a zip archive before zipfile reads it: it takes memory, and its end record may lie.
 
-Programs differ in what they believe of the records at the end. An archive in which they contradict each other or the
+Programs differ in which of the records at the end they believe. An archive whose records contradict each other or the
 directory is refused, because another program, such as a scanner, would see other members in it.
 """
 
@@ -19,7 +19,7 @@ from holdfast.resources.paths.handle import Handle
 END = struct.Struct("<4s6xHLLH")
 """The record at the end: signature, number of members, size and offset of the directory, length of the comment."""
 LOCATOR = struct.Struct("<4s4xQ4x")
-"""The locator of the record of large archives, right before that at the end: signature, offset of that record."""
+"""The locator of the record of large archives, right before the end record: signature, offset of the record."""
 LARGE = struct.Struct("<4s28xQQQ")
 """The record of large archives, right before its locator: signature, number of members, size and offset."""
 HEADER = struct.Struct("<4s24xHHH12x")
@@ -28,13 +28,13 @@ LOCAL = 30
 """Length of the header before the content of a member, without its name and extra fields."""
 COMMENT = (1 << 16) - 1
 PER_MEMBER, MORE = 256, 1 << 20
-"""Most bytes of the directory, for each member and in all: zipfile reads it whole."""
+"""Maximum bytes of the directory, for each member and in addition: zipfile reads the directory as a whole."""
 MEMBERS = 1 << 16
-"""Old programs write the number of more members modulo this into the end record."""
+"""Old programs write the number of members modulo this into the end record."""
 
 
 class Directory(NamedTuple):
-    """What the records at the end say of the directory."""
+    """The directory as the records at the end describe it."""
 
     members: int
     start: int
@@ -42,10 +42,10 @@ class Directory(NamedTuple):
 
 
 def demand_honest(archive: Handle, budget: Budget) -> None:
-    """Raise `Refused` for a directory that would take too much memory, or that the records at the end lie about."""
+    """Raise `Refused` for a directory that would take too much memory or contradicts the records at the end."""
     found = _directory(archive)
     if found is None:
-        return  # zipfile says what is wrong
+        return  # zipfile reports the error
     if found.size > PER_MEMBER * budget.members + MORE:
         budget.demand(found.size)
     members = _counted(os.pread(archive.fd, found.size, found.start), budget)
@@ -54,7 +54,7 @@ def demand_honest(archive: Handle, budget: Budget) -> None:
 
 
 def demand_apart(infos: Sequence[zipfile.ZipInfo]) -> None:
-    """Raise `Refused` if the contents of two members overlap: that is how small archives become large ones."""
+    """Raise `Refused` if the contents of two members overlap, which lets a small archive expand to a huge size."""
     ordered = sorted(infos, key=lambda info: info.header_offset)
     for info, following in pairwise(ordered):
         if info.header_offset + LOCAL + info.compress_size > following.header_offset:
@@ -62,7 +62,7 @@ def demand_apart(infos: Sequence[zipfile.ZipInfo]) -> None:
 
 
 def _directory(archive: Handle) -> Directory | None:
-    """Return where zipfile finds the directory; None if it finds none. Raises `Refused`."""
+    """Return the directory that zipfile finds; None if it finds none. Raises `Refused`."""
     size = os.fstat(archive.fd).st_size
     first = max(0, size - END.size - COMMENT)
     tail = os.pread(archive.fd, size - first, first)

@@ -1,4 +1,4 @@
-"""Members of zip archives, without any trust in what their directory says."""
+"""Members of zip archives; the code does not trust their directory."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ UNREADABLE = (
     zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, EOFError, ValueError, OverflowError, IndexError, KeyError,
     NotImplementedError, RuntimeError, OSError, MemoryError,
 )  # fmt: skip
-"""What zipfile raises for damaged archives, and for those with a wrong password."""
+"""Exceptions that zipfile raises for damaged archives and wrong passwords."""
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
 UNIX, ENCRYPTED = 3, 1
 TARGET = 4096
-"""Most bytes of the target of a link."""
+"""Maximum bytes of the target of a link."""
 
 
 def zip_members(
@@ -81,13 +81,13 @@ def _member(opened: zipfile.ZipFile, info: zipfile.ZipInfo, rules: Rules, passwo
 
 
 def _demand_whole(info: zipfile.ZipInfo, left: int) -> None:
-    """Raise `Refused` if bytes are left to be read of a member that has ended."""
+    """Raise `Refused` if a member has ended before its declared size."""
     if left:
         raise Refused(f"it has less content than its directory says: {shown(info.filename)}")
 
 
 def _time(info: zipfile.ZipInfo) -> int:
-    """Return the time of a member, which zip archives have without a time zone."""
+    """Return the time of a member; zip archives store it without a time zone."""
     with suppress(ValueError, OverflowError):
         return max(0, int(time.mktime((*info.date_time, 0, 0, -1))))
     return 0

@@ -1,4 +1,4 @@
-"""What the kinds of clones share: the arguments, the repository, and what the remote repository has."""
+"""Base of the kinds of clones: the arguments, the repository, and the references of the remote repository."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ URL = re.compile(
     rf"(https?|ssh|git)://(?!-)[^\s/@\x00-\x1f\x7f]+(@(?!-)[^\s/\x00-\x1f\x7f]+)?/{_REST}"
     rf"|file:///{_REST}|/[^\x00-\x1f\x7f]+|(?!-)([\w.+-]+@(?!-))?[\w.-]+:(?!//)[^\s:\x00-\x1f\x7f-]{_REST}"
 )
-"""Matches the URLs that git may be given; `host:path` is one of ssh."""
+"""Matches the URLs that git accepts; `host:path` is a URL of ssh."""
 FOREIGN = {"password": "Windows only", "output_encoding": "names of files are shown as UTF-8"}
 REF = (
     r"(?![-./])(?!.*(?:\.\.|//|@\{|\.lock$|[./]$))[^\x00-\x20\x7f~^:?*\[\\]+",
-    "a name that git allows: it has no blanks and none of ~^:?*[\\, and does not begin with - . or /",
+    "a name that git allows: it has no blanks, none of ~^:?*[\\, and does not begin with - . or /",
 )
 Rev = Annotated[Text, shaped(*REF, 255)]
 """A branch, a tag or a commit."""
@@ -50,11 +50,13 @@ def demand_url(value: str) -> str:
     """Check the URL of a repository. Raises `ValueError`."""
     if not URL.fullmatch(value) or value.startswith("-") or "::" in value.partition("/")[0]:
         raise ValueError(
-            f"{value!r} is not the URL of a repository: write https://..., ssh://..., git://..., user@host:path, "
+            f"{value!r} is not the URL of a repository; write https://..., ssh://..., git://..., user@host:path, "
             "file:///... or an absolute path"
         )
     if re.match(r"https?://[^/@]*:[^/@]*@", value):
-        raise ValueError("a URL must not contain a password, which others could see: give https_user and https_pass")
+        raise ValueError(
+            "a URL must not contain a password, because others could see it: set https_user and https_pass"
+        )
     return value
 
 
@@ -62,14 +64,14 @@ Url = Annotated[str, AfterValidator(demand_url)]
 
 
 class Answers:
-    """What remote repositories have last answered: a check after a local event need not ask them."""
+    """The last answers of remote repositories, so that a check after a local event need not ask them."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[str, ...], Remote] = {}
 
 
 class Declared(NamedTuple):
-    """A repository on this host, and git for it."""
+    """A repository on this host, and git to run in it."""
 
     git: Git
     seen: Seen | None
@@ -82,16 +84,16 @@ class Clone(Edgeable, Backed, Resource):
     concerns: ClassVar[Mapping[str, Concern]] = {"": "content"}
     ignored: ClassVar[Mapping[str, str]] = FOREIGN
     polling: ClassVar[bool] = True
-    """Whether changes of the remote repository matter after the clone."""
+    """Whether the agent follows changes of the remote repository after the clone."""
 
     name: Url
     """URL of the remote repository, without a password."""
     target: AbsPath
     """The directory of the clone."""
     user: Owner | None = field(None)
-    """User that runs git. Default: the agent's own, root. The directory must belong to this user."""
+    """User that runs git. Default: the user of the agent, root. The directory must belong to this user."""
     identity: Paths = ()
-    """Private keys for ssh. Only the user may be able to read them."""
+    """Private keys for ssh. No other user may be able to read them."""
     https_user: Text | None = field(None)
     """User name for an https URL."""
     https_pass: Text | None = field(None, secret=True)
@@ -102,28 +104,28 @@ class Clone(Edgeable, Backed, Resource):
         if (self.https_user or self.https_pass) and not self.name.startswith("https://"):
             raise ValueError("https_user and https_pass are for https URLs")
         if not self.target.strip("/"):
-            raise ValueError("target is the root directory, which force_clone would empty: give a directory of its own")
+            raise ValueError("target is the root directory, which force_clone would empty; choose another directory")
         return self
 
     # -- the repository -----------------------------------------------------------------------------------------
 
     async def find(self, ctx: Context, *, submodules: bool = False, remote: str = "origin") -> Declared:
-        """Return the repository as it is. Raises `Permanent` if git may not work there."""
+        """Return the present repository. Raises `Permanent` if git must not work there."""
         git, present = await self._git(ctx)
         return Declared(git, await look(git, remote, submodules=submodules) if present else None)
 
     async def _git(self, ctx: Context) -> tuple[Git, bool]:
-        """Return git for the directory, and whether that exists. Raises `Permanent` if git may not work there."""
+        """Return git for the directory, and whether it exists. Raises `Permanent` if git must not work there."""
         place: Target = await ctx.blocking(target_of, self.target, self.user)
         credentials = Credentials(self.identity, self.https_user or "", self.https_pass or "")
         return Git(ctx, place.real, self.user, self.name, credentials), place.present
 
     def patterns(self) -> tuple[str, ...]:
-        """Return the references of the remote repository that matter; empty: all."""
+        """Return patterns of the references of the remote repository that matter; empty: all."""
         return ()
 
     async def remote_of(self, ctx: Context, git: Git) -> Remote:
-        """Return what the remote repository has; in an agent, what it had at the last poll."""
+        """Return the references of the remote repository; in an agent, those of the last poll."""
         answers, key = ctx.background, (self.name, *self.patterns())
         if not isinstance(answers, Answers):
             return await self._ask(ctx, git)
@@ -143,19 +145,19 @@ class Clone(Edgeable, Backed, Resource):
                 seen = place.look()
             if seen is None:
                 raise Permanent(
-                    f"cannot use the identity {path}: there is no such file; declare it, or correct the path"
+                    f"cannot use the identity {path}: the file does not exist; declare it, or correct the path"
                 )
             if seen.st_mode & 0o077 or seen.st_uid not in {*paths.trusted_uids(), uid_of(self.user)}:
                 raise Permanent(
-                    f"cannot use the identity {path}: others can read it, or it belongs to somebody else; give it mode "
-                    "0600 and the user of git"
+                    f"cannot use the identity {path}: other users can read it, or it belongs to another user; give it "
+                    "mode 0600 and the user of git"
                 )
 
     # -- the contract -------------------------------------------------------------------------------------------
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Take the steps that are left, and check that none is left then."""
+        """Take the remaining steps, then check that no step remains."""
         steps = Steps(ctx, self.target, apply)
         try:
             await self.approach(ctx, steps)
@@ -178,12 +180,14 @@ class Clone(Edgeable, Backed, Resource):
         """Take the steps that lead to the declared state."""
 
     async def create(self, steps: Steps, git: Git, new: New, *, force: bool = False) -> None:
-        """Make the clone. Raises `Permanent` if something else is in the directory."""
+        """Create the clone. Raises `Permanent` if the directory contains something else."""
         clear = await must_clear(git, force=force)
         steps.verb = "replace" if force and clear else "create"
         forced = {"forced clone": True} if force and clear else {}
         at = f" at {new.commit[:40]}" if new.commit else ""
-        told = f"clone of {bare_url(self.name)}{at}" + (", which removes what was in it" if forced else "")
+        told = f"clone of {bare_url(self.name)}{at}" + (
+            ", which removes the content of the directory" if forced else ""
+        )
         await steps.take(
             told, lambda: make(git, new, clear=clear), new=f"{bare_url(self.name)} => {self.target}", **forced
         )
@@ -193,7 +197,7 @@ class Clone(Edgeable, Backed, Resource):
         await steps.take("update of submodules", partial(nested.update, git, *options))
 
     async def set_url(self, steps: Steps, git: Git, seen: Seen, remote: str) -> None:
-        """Give the remote its URL. A password that the URL contains is removed, and is not shown."""
+        """Set the URL of the remote. A password in the old URL is removed and not shown."""
         if seen.url == self.name:
             return
         shown = None if seen.url is None else bare_url(seen.url)
@@ -219,7 +223,7 @@ class Clone(Edgeable, Backed, Resource):
         await asyncio.Event().wait()
 
     async def polls(self, ctx: Context, interval: float) -> Watch:
-        """Ask the remote repository from time to time, and report a new answer. No event tells of its changes."""
+        """Ask the remote repository from time to time, because no event reports its changes; report a new answer."""
         yield None
         failure = ""
         while True:

@@ -1,4 +1,4 @@
-"""Clones that are made once, and clones in which one commit is checked out."""
+"""Clones that are not updated, and clones with one commit checked out."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from holdfast.resources.kinds.git.steps import Steps, demand_safe, diff_of, keep
 
 
 class Cloned(Clone, kind="git.cloned"):
-    """A repository has been cloned; later changes of the remote repository are not fetched.
+    """A repository is cloned; later changes of the remote repository are not fetched.
 
     https://git.example.org/notes.git:
       git.cloned:
         - target: /srv/notes
         - branch: main
 
-    Only the repository itself is watched: its directory, and which branch is checked out.
+    The agent watches only the directory of the repository and which branch is checked out.
     """
 
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "change")
 
     branch: Rev | None = field(None)
-    """The branch to check out. Default: that of the remote repository in a new clone; any later."""
+    """The branch to check out. Default: that of the remote repository in a new clone, later any branch."""
 
     def patterns(self) -> tuple[str, ...]:
         """Return the branch of a new clone."""
@@ -52,18 +52,18 @@ class Cloned(Clone, kind="git.cloned"):
         branch = self.branch or remote.default
         commit = remote.refs.get(f"{HEADS}{self.branch}" if self.branch else "HEAD")
         if self.branch and commit is None:
-            raise Permanent(f"cannot find {self.branch} in {self.name}: it has no branch of this name")
+            raise Permanent(f"cannot find {self.branch} in {self.name}: it has no branch with this name")
         specs = (f"+{HEADS}*:refs/remotes/origin/*", f"+{TAGS}*:{TAGS}*")
         return New("origin", specs, commit, branch, branch if commit else None, remote.default)
 
     async def _switch(self, steps: Steps, git: Git, seen: Seen, branch: str) -> None:
-        """Check out the branch; git refuses that where it would lose changes of files."""
+        """Check out the branch; git refuses this if changes of files would be lost."""
         words: tuple[str, ...] = (branch,)
         if branch not in seen.heads:
             if f"refs/remotes/origin/{branch}" not in seen.refs:
                 raise Permanent(
-                    f"cannot check out {branch} in {self.target}: the clone has no branch of this name, and git.cloned "
-                    "does not fetch; use git.latest"
+                    f"cannot check out {branch} in {self.target}: the clone has no branch with this name, and "
+                    "git.cloned does not fetch; use git.latest"
                 )
             words = ("-b", branch, "--track", f"origin/{branch}")
         await demand_safe(
@@ -73,20 +73,20 @@ class Cloned(Clone, kind="git.cloned"):
         await steps.take(f"branch {branch}", call, branch={"old": seen.branch, "new": branch})
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch the directory, and HEAD, which names the branch."""
+        """Watch the directory and HEAD, which names the branch."""
         return ctx.watch_path(self.target, f"{self.target}/.git", f"{self.target}/.git/HEAD", f"{self.target}/HEAD")
 
 
 class Detached(Clone, kind="git.detached"):
-    """A commit is checked out in a clone, and no branch.
+    """A clone has a commit checked out instead of a branch.
 
     https://git.example.org/site.git:
       git.detached:
         - target: /srv/site
         - rev: v1.2
 
-    The work tree is watched. Unless `rev` is a commit or `fetch_remote` is false, the agent asks the remote repository
-    every `interval` seconds, because no event tells of changes there.
+    The agent watches the work tree. Unless `rev` is a commit or `fetch_remote` is false, it asks the remote repository
+    every `interval` seconds, because no event reports changes there.
     """
 
     rev: Rev
@@ -94,24 +94,24 @@ class Detached(Clone, kind="git.detached"):
     remote: Rev = "origin"
     """Name of the remote repository in the clone."""
     force_clone: bool = False
-    """Remove what is in the target if it is not a repository."""
+    """Remove the content of the target if it is not a repository."""
     force_checkout: bool = False
-    """Discard changes of tracked files where another commit must be checked out."""
+    """Discard changes of tracked files when another commit must be checked out."""
     fetch_remote: bool = True
-    """Fetch from the remote repository; false: use what the clone has."""
+    """Fetch from the remote repository; false: use only what the clone has."""
     hard_reset: bool = False
     """Discard changes of tracked files, after the run has reported them."""
     submodules: bool = False
     """Check out submodules."""
     interval: float = field(300.0, unit="seconds", ge=0)
-    """Seconds between two questions to the remote repository; 0: the agent does not ask after the first run."""
+    """Seconds between two polls of the remote repository; 0: the agent does not poll after the first run."""
 
     def patterns(self) -> tuple[str, ...]:
-        """Return the revision under each name that it may have."""
+        """Return each name that the revision may have."""
         return ("HEAD", f"{HEADS}{self.rev}", f"{TAGS}{self.rev}", f"{TAGS}{self.rev}{PEELED}")
 
     async def approach(self, ctx: Context, steps: Steps) -> None:
-        """Clone, fetch and check out what is missing."""
+        """Clone, fetch and check out as needed."""
         git, seen = await self.find(ctx, submodules=self.submodules, remote=self.remote)
         if seen is None:
             await self.create(steps, git, await self._new(ctx, git), force=self.force_clone)
@@ -137,15 +137,15 @@ class Detached(Clone, kind="git.detached"):
         return (f"+{HEADS}*:refs/remotes/{self.remote}/*", f"+{TAGS}*:{TAGS}*")
 
     def _commit(self, remote: Remote) -> str | None:
-        """Return the commit that the remote repository has under this name; None if the name may be a commit itself."""
+        """Return the commit that this name means in the remote repository; None if the name itself may be a commit."""
         names = (f"{HEADS}{self.rev}", f"{TAGS}{self.rev}{PEELED}", f"{TAGS}{self.rev}")
         found = next((remote.refs[name] for name in names if name in remote.refs), None)
         if found is None and not HASH.fullmatch(self.rev):
-            raise Permanent(f"cannot find {self.rev} in {self.name}: it has no branch and no tag of this name")
+            raise Permanent(f"cannot find {self.rev} in {self.name}: it has no branch or tag with this name")
         return found
 
     async def _wanted(self, ctx: Context, steps: Steps, git: Git, seen: Seen) -> str:
-        """Return the commit to check out, after a fetch if the clone lacks it."""
+        """Return the commit to check out; fetch it first if the clone lacks it."""
         if not self.fetch_remote:
             names = (f"refs/remotes/{self.remote}/{self.rev}", f"{TAGS}{self.rev}")
             found = next((name for name in names if name in seen.refs), None)
@@ -161,11 +161,11 @@ class Detached(Clone, kind="git.detached"):
             )
             commit = await git.commit_of(wanted) if steps.apply else wanted
             if commit is None:
-                raise Permanent(f"cannot find {self.rev} in {self.name}: the fetch has not brought it")
+                raise Permanent(f"cannot find {self.rev} in {self.name}: the fetch did not bring it")
         return commit
 
     async def _check_out(self, steps: Steps, git: Git, seen: Seen, commit: str) -> None:
-        """Check out the commit. git refuses that where it would lose changes of files, unless these are discarded."""
+        """Check out the commit. git refuses this if changes of files would be lost, unless the state discards them."""
         moves = seen.head != commit
         lost = seen.changed if self.hard_reset or (moves and self.force_checkout) else {}
         if not (moves or seen.branch or lost):
@@ -190,6 +190,6 @@ class Detached(Clone, kind="git.detached"):
         )
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch the repository with its work tree; poll the remote repository if the revision may move there."""
+        """Watch the repository and its work tree; poll the remote repository if the revision may move there."""
         fixed = len(self.rev) >= 40 and HASH.fullmatch(self.rev)
         return self.watching(ctx, 0 if fixed or not self.fetch_remote else self.interval)

@@ -1,4 +1,4 @@
-"""Values of git's configuration, of one repository or of one user."""
+"""Values in git's configuration of a repository or a user."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ Key = Annotated[
     str,
     shaped(
         r"[A-Za-z0-9-]+(\.[^\x00-\x1f\x7f]+)?\.[A-Za-z][A-Za-z0-9-]*",
-        "the name of a setting of git: it has a section and a key, as in user.email",
+        "the name of a setting of git: it has a section and a key, such as user.email",
         1024,
     ),
 ]
-KeyPattern = Annotated[str, shaped(r"(?!-)[^\x00-\x1f\x7f]+", "an expression for names of settings", 1024)]
-Value = Annotated[Text, shaped(r"[^\x00]*", "a value of git: it has no NUL character", 1 << 16)]
+KeyPattern = Annotated[str, shaped(r"(?!-)[^\x00-\x1f\x7f]+", "a regular expression for names of settings", 1024)]
+Value = Annotated[Text, shaped(r"[^\x00]*", "a value of git without a NUL character", 1 << 16)]
 
 
 @accepts(VALUE, ITEM, str, None)
 def parse_values(value: object) -> object:
-    """Return a list of values; text is split at commas, as Salt does."""
+    """Return a list of values; split text at commas, as Salt does."""
     return tuple(value.split(",")) if isinstance(value, str) else parse_list(value)
 
 
@@ -51,23 +51,23 @@ class Setting(Edgeable, Resource):
     repo: AbsPath | None = field(None)
     """The repository. Required, unless `global` is true."""
     user: Owner | None = field(None)
-    """User that runs git. Default: the agent's own, root. With `global`, the user whose configuration it is."""
+    """User that runs git. Default: the user of the agent, root. With `global`, the owner of the configuration."""
     of_user: bool = field(False, alias="global")
-    """The configuration of the user (`~/.gitconfig`), not that of a repository."""
+    """Use the configuration of the user (`~/.gitconfig`) instead of that of a repository."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         if self.of_user == (self.repo is not None):
-            raise ValueError("give either repo, the directory of a repository, or global: true")
+            raise ValueError("set either repo, the directory of a repository, or global: true")
         return self
 
     @property
     def where(self) -> str:
-        """Whose configuration it is, for people."""
+        """The configuration as messages name it."""
         return f"the configuration of {self.repo or self.user or 'root'}"
 
     async def git(self, ctx: Context, *words: str) -> Completed:
-        """Run `git config`; status 1 means that there is no such value. Raises `Permanent` if it fails."""
+        """Run `git config`; status 1 means that the value does not exist. Raises `Permanent` if it fails."""
         if self.repo is None:
             env = {name: value for name, value in ENVIRONMENT.items() if name != "GIT_CONFIG_GLOBAL"}
             done = await ctx.run("git", "config", "--global", *words, env=env, user=self.user, check=False)
@@ -106,7 +106,7 @@ class Setting(Edgeable, Resource):
 
 
 class ConfigSet(Setting, Reversible, kind="git.config_set"):
-    """A setting of git has a value, or several.
+    """A setting of git has one or several values.
 
     user.email:
       git.config_set:
@@ -120,14 +120,14 @@ class ConfigSet(Setting, Reversible, kind="git.config_set"):
     name: Key
     """The setting: `section.key` or `section.name.key`."""
     value: Value | None = field(None)
-    """Its value. It must not be secret: while git writes it, other users can see it in the list of processes."""
+    """The value. It must not be secret: while git writes it, other users can see it in the list of processes."""
     multivar: Annotated[tuple[Value, ...], BeforeValidator(parse_values)] = ()
-    """Its values, in this order."""
+    """The values, in this order."""
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
         if (self.value is None) == (not self.multivar):
-            raise ValueError("give either value or multivar")
+            raise ValueError("set either value or multivar")
         return self
 
     def desired(self) -> State:
@@ -140,14 +140,14 @@ class ConfigSet(Setting, Reversible, kind="git.config_set"):
         return {"values": found} if found else None
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Write the values; the first one replaces all present ones."""
+        """Write the values; the first value replaces all present values."""
         for number, value in enumerate((self.desired() or {})["values"]):
             done = await self.git(ctx, "--add" if number else "--replace-all", "--", self.name, value)
             if done.retcode != 0:
                 raise Permanent(f"cannot set {self.name} in {self.where}: git refuses the name")
 
     async def inverse(self, ctx: Context) -> Declaration:
-        """Return the present values, or that there is none."""
+        """Return a declaration of the present values, or of none."""
         found = await self.probe(ctx)
         place = {"repo": self.repo} if self.repo else {"global": True}
         rest = {**place, **({"user": self.user} if self.user else {})}
@@ -156,7 +156,7 @@ class ConfigSet(Setting, Reversible, kind="git.config_set"):
         return Declaration("git.config_set", {"name": self.name, "multivar": found["values"], **rest})
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return the values before and now, as Salt does."""
+        """Return the values before and after the change, as Salt does."""
         before, after = delta.before or {}, delta.after or {}
         return {self.name: {"old": before.get("values"), "new": after.get("values")}}
 
@@ -166,7 +166,7 @@ class ConfigSet(Setting, Reversible, kind="git.config_set"):
 
 
 class ConfigUnset(Setting, kind="git.config_unset"):
-    r"""Settings of git have no value, or none that matches an expression.
+    r"""Settings of git have no value, or no value that matches an expression.
 
     http\..*\.sslverify:
       git.config_unset:
@@ -177,14 +177,14 @@ class ConfigUnset(Setting, kind="git.config_unset"):
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("remove",)
 
     name: KeyPattern
-    """The settings, as a regular expression that matches the whole name. git has sections and keys in lower case."""
+    """A regular expression that matches the whole names of the settings. git has sections and keys in lower case."""
     value_regex: Value | None = field(None)
     """Remove only values that match this regular expression."""
     every: bool = field(False, alias="all")
-    """Remove all values of a setting that has several; false: that is an error."""
+    """Remove all values of a setting that has several; false: report an error."""
 
     def desired(self) -> State:
-        """Return that there is no such setting."""
+        """Return that no setting matches."""
         return None
 
     async def probe(self, ctx: Context) -> State:
@@ -211,7 +211,7 @@ class ConfigUnset(Setting, kind="git.config_unset"):
         return dict(delta.before or {})
 
     def effect(self, delta: Delta) -> Effect:
-        """Return which settings a repair removes."""
+        """Return the settings that a repair removes."""
         return Effect(("remove",), ", ".join(delta.fields), detail=f" from {self.where}")
 
     def explain(self, ctx: Context) -> str:

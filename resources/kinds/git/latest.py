@@ -20,21 +20,21 @@ from holdfast.resources.kinds.git.seen import HASH, HEADS, PEELED, TAGS, Remote,
 from holdfast.resources.kinds.git.steps import Steps, demand_safe, diff_of, keep, listed, overwritten
 
 TOLD = 100
-"""Most references that the changes of a run name."""
+"""Maximum number of references in the changes of a run."""
 KEEP, UNSET = None, ""
-"""As the upstream of a branch: leave it; it follows none."""
+"""Values for the upstream of a branch: keep the present one; have none."""
 
 
 class Goal(NamedTuple):
-    """The revision that the work tree is to have."""
+    """The revision that the work tree should have."""
 
     commit: str | None
-    """None: the remote repository is empty."""
+    """The commit; None if the remote repository is empty."""
     upstream: str | None = KEEP
     refspecs: tuple[str, ...] = ()
-    """What must be fetched for it."""
+    """What to fetch for the revision."""
     tracking: str = ""
-    """The reference on this host that must be at the same object as that of the remote repository."""
+    """The reference on this host that must be equal to that of the remote repository."""
     object: str = ""
 
 
@@ -51,34 +51,35 @@ class Latest(Clone, kind="git.latest"):
         - branch: main
         - force_reset: true
 
-    The work tree is watched. With `force_reset`, changes of tracked files are shown and undone at once, and files that
-    git does not track stay. No event tells of changes of the remote repository: the agent asks it every `interval`
-    seconds. Hooks of the repository do not run, and neither do filters such as LFS that it does not configure itself.
+    The agent watches the work tree. With `force_reset`, it reports and undoes changes of tracked files at once; files
+    that git does not track stay. No event reports changes of the remote repository, so the agent asks it every
+    `interval` seconds. Hooks of the repository do not run. Filters such as LFS run only if the repository's own
+    configuration has them.
     """
 
     rev: Rev = "HEAD"
     """Branch, tag or commit; `HEAD` is the default branch of the remote repository."""
     branch: Rev | None = field(None)
-    """The local branch. Default: the one that is checked out, or the default branch in a new clone."""
+    """The local branch. Default: the branch that is checked out; in a new clone, the default branch."""
     update_head: bool = True
     """Move the work tree to the revision; false: only fetch it."""
     force_checkout: bool = False
-    """Discard changes of tracked files where another branch must be checked out."""
+    """Discard changes of tracked files when another branch must be checked out."""
     force_clone: bool = False
-    """Remove what is in the target if it is not a repository."""
+    """Remove the content of the target if it is not a repository."""
     force_fetch: bool = False
     """Fetch branches even if they were rewritten."""
     force_reset: bool | Literal["remote-changes"] = False
     """Discard changes of tracked files and local commits, after the run has reported them.
 
-    `remote-changes`: only where the work tree must move to another commit.
+    `remote-changes`: only when the work tree must move to another commit.
     """
     submodules: bool = False
     """Check out submodules."""
     bare: bool = False
-    """A repository without a work tree."""
+    """Create a bare repository, which has no work tree."""
     mirror: bool = False
-    """A bare repository with all references of the remote one, and no others."""
+    """Create a bare repository with exactly the references of the remote repository."""
     remote: Rev = "origin"
     """Name of the remote repository in the clone."""
     fetch_tags: bool = True
@@ -86,13 +87,13 @@ class Latest(Clone, kind="git.latest"):
     sync_tags: bool = True
     """Remove tags that the remote repository does not have."""
     depth: int | None = Field(None, ge=1)
-    """Number of commits that a new clone has; needs the name of a branch or tag as `rev`."""
+    """Number of commits in a new clone; `rev` must be the name of a branch or tag."""
     refspec_branch: Glob = "*"
     """Branches to fetch."""
     refspec_tag: Glob = "*"
     """Tags to fetch."""
     interval: float = field(300.0, unit="seconds", ge=0)
-    """Seconds between two questions to the remote repository; 0: the agent does not ask after the first run."""
+    """Seconds between two polls of the remote repository; 0: the agent does not poll after the first run."""
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
@@ -106,7 +107,7 @@ class Latest(Clone, kind="git.latest"):
 
     @property
     def is_bare(self) -> bool:
-        """Whether there is no work tree."""
+        """Whether the repository has no work tree."""
         return self.bare or self.mirror
 
     @property
@@ -115,7 +116,7 @@ class Latest(Clone, kind="git.latest"):
         return self.fetch_tags and self.depth is None
 
     def patterns(self) -> tuple[str, ...]:
-        """Return the references that matter."""
+        """Return patterns of the references that matter."""
         if self.is_bare:
             return ()
         tags = (f"{TAGS}*",) if self.all_tags or self.sync_tags else (f"{TAGS}{self.rev}", f"{TAGS}{self.rev}{PEELED}")
@@ -124,7 +125,7 @@ class Latest(Clone, kind="git.latest"):
     # -- the goal -----------------------------------------------------------------------------------------------
 
     def goal(self, remote: Remote) -> Goal:
-        """Return the wanted revision. Raises `Permanent` if the remote repository has none of that name."""
+        """Return the wanted revision. Raises `Permanent` if the remote repository does not have it."""
         refs, rev, plus = remote.refs, self.rev, "+" if self.force_fetch else ""
         if rev == "HEAD":
             name, to = "HEAD", f"refs/remotes/{self.remote}/HEAD-of-remote"
@@ -138,13 +139,13 @@ class Latest(Clone, kind="git.latest"):
             commit = refs.get(f"{TAGS}{rev}{PEELED}", tag)
             return Goal(commit, UNSET, (f"+{TAGS}{rev}:{TAGS}{rev}",), f"{TAGS}{rev}", tag)
         if not HASH.fullmatch(rev):
-            raise Permanent(f"cannot find {rev} in {self.name}: it has no branch and no tag of this name")
+            raise Permanent(f"cannot find {rev} in {self.name}: it has no branch or tag with this name")
         if self.depth is not None:
-            raise Permanent("cannot clone a commit with depth: give the name of a branch or tag as rev")
+            raise Permanent("cannot clone a commit with depth: set rev to the name of a branch or tag")
         return Goal(rev.lower(), UNSET, (f"{HEADS}*:refs/remotes/{self.remote}/*",))
 
     def refspecs(self, goal: Goal) -> tuple[str, ...]:
-        """Return what a fetch brings."""
+        """Return what to fetch."""
         if self.mirror:
             return ("+refs/*:refs/*",)
         plus = "+" if self.force_fetch else ""
@@ -190,7 +191,7 @@ class Latest(Clone, kind="git.latest"):
         return replace(new, bare=self.is_bare, mirror=self.mirror, depth=self.depth)
 
     async def _update_refs(self, steps: Steps, git: Git, seen: Seen, remote: Remote) -> None:
-        """Bring a bare repository up to date."""
+        """Update a bare repository."""
         wanted = {name: sha for name, sha in remote.refs.items() if name != "HEAD" and not name.endswith(PEELED)}
         if not self.mirror:
             shapes = [f"{HEADS}{self.refspec_branch}", *([f"{TAGS}{self.refspec_tag}"] if self.fetch_tags else [])]
@@ -208,7 +209,7 @@ class Latest(Clone, kind="git.latest"):
             )
 
     async def _update(self, steps: Steps, git: Git, seen: Seen, remote: Remote, goal: Goal) -> None:
-        """Bring a work tree up to date."""
+        """Update a work tree."""
         right = seen.head is not None and seen.head.startswith(goal.commit or "")
         commit = seen.head if right else await git.commit_of(goal.commit or "")
         switches = self.branch is not None and self.branch != seen.branch
@@ -242,7 +243,7 @@ class Latest(Clone, kind="git.latest"):
         return ("--force",) if self.force_reset is True else ()
 
     def _stale(self, seen: Seen, remote: Remote, goal: Goal) -> dict[str, dict[str, str | None]]:
-        """Return the references to fetch: that of the revision, and tags that are missing or were moved."""
+        """Return the references to fetch: the reference of the revision, and tags that are missing or have moved."""
         wanted = {goal.tracking: goal.object} if goal.tracking else {}
         if self.all_tags:
             tags = remote.tags.items()
@@ -253,7 +254,7 @@ class Latest(Clone, kind="git.latest"):
     async def _fetch(self, git: Git, goal: Goal) -> None:
         await fetch(git, "--no-tags", refspecs=self.refspecs(goal))
         if await git.commit_of(goal.commit or "") is None:
-            raise Permanent(f"cannot find {self.rev} in {self.name}: the fetch has not brought it")
+            raise Permanent(f"cannot find {self.rev} in {self.name}: the fetch did not bring it")
 
     async def _remove_tags(self, steps: Steps, git: Git, seen: Seen, remote: Remote) -> None:
         """Remove the tags that the remote repository does not have."""
@@ -263,7 +264,7 @@ class Latest(Clone, kind="git.latest"):
             await steps.take(f"removal of {len(extra)} tags", *calls, deleted_tags=extra)
 
     async def _demand_discard(self, steps: Steps, git: Git, seen: Seen, *, switches: bool) -> None:
-        """Raise `Permanent`, with the changes in the report, if changes of files must not be discarded."""
+        """Raise `Permanent` and report the changes if the state does not allow to discard changes of files."""
         if self.force_reset or (switches and self.force_checkout):
             return
         steps.ctx.report.diff = await diff_of(git, seen.changed)
@@ -273,7 +274,7 @@ class Latest(Clone, kind="git.latest"):
         )
 
     async def _switch(self, steps: Steps, git: Git, seen: Seen, commit: str) -> None:
-        """Check out the branch, and make it where there is none."""
+        """Check out the branch; create it if it is missing."""
         new = self.branch not in seen.heads
         target = None if new and not steps.apply else commit if new else f"{HEADS}{self.branch}"
         await demand_safe(git, seen.changed, target)
@@ -289,7 +290,7 @@ class Latest(Clone, kind="git.latest"):
     async def _move(self, steps: Steps, git: Git, seen: Seen, base: str | None, commit: str) -> None:
         """Move the branch and the work tree from `base` to the commit."""
         changes: dict[str, Any] = {} if base == commit else {"revision": {"old": base, "new": commit}}
-        if base != commit and await git.commit_of(commit) is None:  # not fetched yet, as the run only reports
+        if base != commit and await git.commit_of(commit) is None:  # not fetched yet, because the run only reports
             await steps.take(f"update to {short(commit)}", **changes)
             return
         safe = partial(demand_safe, git, seen.changed, None if commit == seen.head else commit)
@@ -318,7 +319,7 @@ class Latest(Clone, kind="git.latest"):
         )
 
     async def _follow(self, steps: Steps, git: Git, seen: Seen, goal: Goal, *, switches: bool) -> None:
-        """Let the branch follow that of the remote repository, or none."""
+        """Set the upstream of the branch, or remove it."""
         if switches and not steps.apply:
             return
         branch = self.branch or seen.branch
@@ -336,5 +337,5 @@ class Latest(Clone, kind="git.latest"):
         )
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch the repository with its work tree, and poll the remote repository."""
+        """Watch the repository and its work tree, and poll the remote repository."""
         return self.watching(ctx, self.interval)

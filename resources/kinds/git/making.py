@@ -1,7 +1,7 @@
-"""Making a repository that is complete before git recognises it.
+"""Creation of a repository that is complete before git recognises it.
 
-Everything is made in `.git.holdfast`, which becomes `.git` at the end. Where a run was killed before, that directory
-tells the next run that it may begin anew.
+The repository is created in `.git.holdfast`, which becomes `.git` at the end. If a run is killed before that, this
+directory tells the next run that it may start again.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ UNFINISHED = ".git.holdfast"
 
 @dataclass(frozen=True)
 class New:
-    """What a new repository is to hold."""
+    """What a new repository should contain."""
 
     remote: str
     refspecs: tuple[str, ...]
     """What to fetch."""
     commit: str | None
-    """What to check out, as a name that git knows after the fetch; None: the remote repository is empty."""
+    """What to check out, by a name that git knows after the fetch; None if the remote repository is empty."""
     branch: str | None
     """The branch to check out; None: no branch."""
     upstream: str | None = None
-    """The branch of the remote repository that it follows."""
+    """The branch of the remote repository that the branch follows."""
     default: str | None = None
     """The default branch of the remote repository."""
     bare: bool = False
@@ -37,9 +37,9 @@ class New:
 
 
 async def must_clear(git: Git, *, force: bool) -> bool:
-    """Return whether the directory must be emptied first: with `force`, and after a run that was killed.
+    """Return whether the directory must be emptied first: with `force`, or after a run that was killed.
 
-    Raises `Permanent` if something is in the directory that may not be removed.
+    Raises `Permanent` if the directory contains something that must not be removed.
     """
     done = await git.ctx.run(
         "find", git.directory, "-mindepth", "1", "-maxdepth", "1", user=git.user, cwd="/", check=False
@@ -48,13 +48,13 @@ async def must_clear(git: Git, *, force: bool) -> bool:
     if not names or force or UNFINISHED in names:
         return bool(names)
     raise Permanent(
-        f"cannot clone to {git.directory}: the directory is not empty, and is not a git repository; set "
-        "force_clone: true to remove what is in it, or choose another target"
+        f"cannot clone to {git.directory}: the directory is not empty and is not a git repository; set force_clone: "
+        "true to remove its content, or choose another target"
     )
 
 
 async def make(git: Git, new: New, *, clear: bool) -> None:
-    """Make the repository, with its work tree. Raises `Permanent` or `Temporary`."""
+    """Create the repository with its work tree. Raises `Permanent` or `Temporary`."""
     unfinished = f"{git.directory}/{UNFINISHED}"
     await git.tool("mkdir", "-p", "--", git.directory)
     await git.ctx.blocking(demand_same, git.directory, git.user)
@@ -95,7 +95,7 @@ async def _configure(git: Git, new: New) -> None:
 
 
 async def _set_head(git: Git, new: New) -> None:
-    """Let HEAD name the branch, or the commit."""
+    """Point HEAD to the branch or the commit."""
     commit = None
     if new.commit is not None:
         commit = await git.commit_of(new.commit)
@@ -111,13 +111,13 @@ async def _set_head(git: Git, new: New) -> None:
 
 
 async def _empty(git: Git) -> None:
-    """Remove what is in the directory, apart from the unfinished repository."""
+    """Remove the content of the directory except for the unfinished repository."""
     inside = ("find", git.directory, "-mindepth", "1", "-maxdepth", "1", "!", "-name", UNFINISHED)
     await git.tool(*inside, "-exec", "rm", "-rf", "--one-file-system", "--", "{}", "+")
 
 
 async def _move_inside(git: Git, unfinished: str) -> None:
-    """Move a bare repository to its directory. HEAD comes last: git recognises no repository without it."""
+    """Move a bare repository to its directory. HEAD moves last, because git recognises no repository without it."""
     within = ("find", unfinished, "-mindepth", "1", "-maxdepth", "1", "!", "-name", "HEAD")
     await git.tool(*within, "-exec", "mv", "-t", git.directory, "--", "{}", "+")
     await git.tool("mv", "-T", "--", f"{unfinished}/HEAD", f"{git.directory}/HEAD")

@@ -1,4 +1,4 @@
-"""The submodules of a clone: where they are, which of them are not as the commit wants them, and their update."""
+"""The submodules of a clone: their paths, which of them differ from the commit, and their update."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ LINK = "160000 "
 
 
 async def links(git: Git, below: str = "") -> list[str]:
-    """Return the paths of all submodules, of those in submodules as well.
+    """Return the paths of all submodules, including those in submodules.
 
-    git starts other gits in submodules without a look at their owners. Raises `Permanent` where that would let others
+    git starts other gits in submodules without checking their owners. Raises `Permanent` if other users could thereby
     run programs as root.
     """
     done = await git.run("ls-files", "--stage", "-z", at=f"{git.directory}{below and '/'}{below}", check=False)
@@ -30,10 +30,9 @@ async def links(git: Git, below: str = "") -> list[str]:
 
 
 async def outdated(git: Git, found: Sequence[str], *, differ: bool) -> tuple[str, ...]:
-    """Return the submodules that are not checked out, or at another commit.
+    """Return the submodules that are not checked out or are at another commit.
 
-    `differ`: whether the status of the clone has submodules. The program that tells which is slow, so it runs only
-    where there is something to tell.
+    `differ`: whether the status of the clone has submodules. The program that lists them is slow, so it runs only then.
     """
     if not differ and len(await git.ctx.blocking(_with, git.directory, found, ".git")) == len(found):
         return ()
@@ -42,13 +41,13 @@ async def outdated(git: Git, found: Sequence[str], *, differ: bool) -> tuple[str
 
 
 async def update(git: Git, *options: str) -> None:
-    """Check out the submodules as the commit wants them. Raises `Permanent` or `Temporary`."""
+    """Check out the submodules at the commits that the clone names. Raises `Permanent` or `Temporary`."""
     await git.ctx.blocking(demand_work_tree, git.directory, (), await links(git), git.user)
     await git.run("submodule", "--quiet", "update", "--init", "--recursive", *options, network=True, shown=True)
 
 
 def _with(directory: str, found: Iterable[str], name: str) -> list[str]:
-    """Return the submodules in whose directories there is something of this name. Blocks."""
+    """Return the submodules whose directories have an entry with this name. Blocks."""
     return [each for each in found if _is_there(f"{directory}/{each}/{name}")]
 
 

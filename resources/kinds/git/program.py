@@ -1,8 +1,8 @@
-"""git as Holdfast runs it: with settings of its own, without hooks and prompts, as one user, in one repository.
+"""Run git with settings of Holdfast's own, without hooks and prompts, as one user, in one repository.
 
-Only the configuration of the repository itself is read. It can name programs, so git works in a repository only as the
-user who owns it: root works only where no other user could have written (`target_of`). A remote repository cannot
-change this configuration.
+git reads only the configuration of the repository itself. This configuration can name programs, so git works in a
+repository only as the user who owns it, and as root only if no other user can write there (`target_of`). A remote
+repository cannot change this configuration.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.kinds._commands import reason
 
 LOCAL, NETWORK = 600.0, 3600.0
-"""Most seconds for a command on the repository, and for one that uses the network."""
+"""Time limits, in seconds, of a command on the repository and of one that uses the network."""
 OUTPUT = 64 << 20
-"""Greatest size of an output that is read as a whole, in bytes."""
+"""Maximum size, in bytes, of output that is read as a whole."""
 SETTINGS: Mapping[str, str] = {
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
@@ -35,10 +35,10 @@ SETTINGS: Mapping[str, str] = {
     "maintenance.autoDetach": "false",
     "advice.detachedHead": "false",
 }
-"""Settings that apply before those of the repository.
+"""Settings that take precedence over those of the repository.
 
-Submodules cannot use the protocol `file`, which would let a remote repository read others of this host. A transfer ends
-if no byte arrives for a minute.
+Submodules cannot use the protocol `file`, which would let a remote repository read other repositories of this host. A
+transfer ends if no byte arrives for a minute.
 """
 ENVIRONMENT: Mapping[str, str] = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -54,8 +54,8 @@ ENVIRONMENT: Mapping[str, str] = {
 }
 SSH = ("ssh", "-oBatchMode=yes", "-oConnectTimeout=30", "-oServerAliveInterval=15", "-oServerAliveCountMax=4")
 HELPER = """!f() { test "$1" = get && printf 'username=%s\\npassword=%s\\n' "$HOLDFAST_USER" "$HOLDFAST_PASS"; }; f"""
-"""Answers git's question for a password from the environment, so that the password is in no argument list."""
-UNKNOWN_CA = "the CA of the server is not among those of the system; add it there, or give the right URL"
+"""Answers git's question for a password from the environment; in an argument list, others could see the password."""
+UNKNOWN_CA = "the system does not trust the CA of the server; add the CA to the system, or correct the URL"
 LASTING = (
     "not found",
     "does not exist",
@@ -70,29 +70,29 @@ LASTING = (
     "could not read Password",
     "(non-fast-forward)",
 )
-"""Parts of messages about a remote repository after which another attempt is of no use."""
+"""Parts of messages about a remote repository that make another attempt pointless."""
 ADVICE = {
     "Host key verification failed": "the host key is not known to this user; add it to the known hosts",
-    "could not read Username": "it asks for a password: give https_user and https_pass",
-    "could not read Password": "it asks for a password: give https_pass",
-    "Permission denied (publickey": "it accepts none of the keys of this user: give identity",
+    "could not read Username": "the server asks for a password: set https_user and https_pass",
+    "could not read Password": "the server asks for a password: set https_pass",
+    "Permission denied (publickey": "the server accepts none of the keys of this user: set identity",
     "certificate verification failed": UNKNOWN_CA,
     "SSL certificate problem": UNKNOWN_CA,
     "(non-fast-forward)": "a branch was rewritten; set force_fetch: true to follow it",
-    "index.lock": "another git is running there, or a killed one has left this file: remove it then",
+    "index.lock": "another git is running there, or a killed git has left this file; in the second case, remove it",
     "dubious ownership": "git reads only repositories of the same user",
 }
 
 
 class Credentials(NamedTuple):
-    """How git proves to a remote repository who it is."""
+    """The credentials of git for a remote repository."""
 
     identity: tuple[str, ...] = ()
     user: str = ""
     password: str = ""
 
     def environment(self, url: str) -> dict[str, str]:
-        """Return the variables for ssh, and for the password of one host."""
+        """Return the environment variables for ssh and for the password of one host."""
         options = [f"-i{path}" for path in self.identity] + ["-oIdentitiesOnly=yes"] * bool(self.identity)
         found = {"GIT_SSH_COMMAND": shlex.join((*SSH, *options)), "GIT_SSH_VARIANT": "ssh"}
         if self.password:
@@ -100,7 +100,7 @@ class Credentials(NamedTuple):
         return found
 
     def settings(self, url: str) -> dict[str, str]:
-        """Return the setting that lets git ask for the password, only for the host of the URL."""
+        """Return the setting that makes git ask for the password, only for the host of the URL."""
         parts = urlsplit(url)
         return {f"credential.{parts.scheme}://{parts.netloc}.helper": HELPER} if self.password else {}
 
@@ -114,12 +114,12 @@ class Git:
 
     ctx: Services
     directory: str
-    """Its path without links."""
+    """Path of the directory without links."""
     user: str | None = None
     url: str = ""
     credentials: Credentials = NO_CREDENTIALS
     unfinished: str = ""
-    """Directory of a repository that is being made: git uses it in place of `.git`."""
+    """Directory of a repository that is being created: git uses it in place of `.git`."""
 
     async def run(
         self,
@@ -145,7 +145,7 @@ class Git:
         return done
 
     async def commit_of(self, revision: str) -> str | None:
-        """Return the name of the commit that a revision means; None if the repository does not have it."""
+        """Return the hash of the commit that a revision means; None if the repository does not have it."""
         done = await self.run("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", check=False)
         return done.stdout.strip() if done.retcode == 0 else None
 
@@ -156,11 +156,11 @@ class Git:
         return done.stdout
 
     async def lines(self, *words: str) -> list[str]:
-        """Return the output, which ends each item with a NUL character."""
+        """Return the items of the output; each ends with a NUL character."""
         return [item for item in (await self.run(*words)).stdout.split("\0") if item]
 
     async def succeeds(self, *words: str) -> bool:
-        """Return whether git ends with status 0."""
+        """Return whether git exits with status 0."""
         return (await self.run(*words, check=False)).retcode == 0
 
     async def tool(self, *argv: str) -> None:
@@ -170,7 +170,7 @@ class Git:
             raise Permanent(f"cannot prepare {self.directory}: {reason(done)}")
 
     def environment(self, *, network: bool) -> dict[str, str]:
-        """Return the variables of git: its settings, where it looks for a repository, and credentials."""
+        """Return the environment variables of git: its settings, where it looks for a repository, and credentials."""
         settings = {**SETTINGS, **(self.credentials.settings(self.url) if network else {})}
         found = {**ENVIRONMENT, "GIT_CEILING_DIRECTORIES": posixpath.dirname(self.directory)}
         found["GIT_CONFIG_COUNT"] = str(len(settings))

@@ -1,4 +1,4 @@
-"""What a repository on this host and a remote repository hold, as git tells it."""
+"""The content of a repository on this host and of a remote repository, as git reports it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from holdfast.resources.kinds.git.trusted import is_root
 
 HEADS, TAGS, PEELED = "refs/heads/", "refs/tags/", "^{}"
 HASH = re.compile(r"[0-9a-fA-F]{4,40}|[0-9a-fA-F]{64}")
-"""Matches what may be the beginning of a commit's name."""
+"""Matches what may be the beginning of a commit hash."""
 SHORT = 7
-"""Number of digits of a commit that messages show."""
+"""Number of digits of a commit hash in messages."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Remote:
     """The references of a remote repository."""
 
     refs: Mapping[str, str]
-    """Name -> object. The commit of an annotated tag has the name of the tag with `^{}`."""
+    """Name -> object. The commit of an annotated tag is under the name of the tag with `^{}`."""
     default: str | None = None
     """Name of the default branch."""
 
@@ -44,16 +44,16 @@ class Seen:
     refs: Mapping[str, str]
     """Name -> object."""
     url: str | None
-    """URL of the remote, None if there is no such remote."""
+    """URL of the remote; None if there is no such remote."""
     bare: bool
     head: str | None = None
     """The commit of the work tree; None if there is none yet."""
     branch: str | None = None
     """The branch of the work tree; None if there is none, or in a bare repository."""
     upstream: str | None = None
-    """The branch that it follows, as `origin/main`."""
+    """The branch that it follows, such as `origin/main`."""
     changed: Mapping[str, str] = field(default_factory=dict)
-    """Path of each tracked file that differs from the commit -> git's two letters for how."""
+    """Path of each tracked file that differs from the commit -> git's two letters for the difference."""
     submodules: tuple[str, ...] = ()
     """Paths of submodules that are not at the commit of the work tree."""
 
@@ -69,18 +69,18 @@ class Seen:
 
 
 def short(sha: str | None) -> str:
-    """Return a commit for messages."""
+    """Return a shortened commit hash for messages."""
     return sha[:SHORT] if sha else "nothing"
 
 
 def bare_url(url: str) -> str:
-    """Return a URL without the user and password that it may contain, for messages and comparisons of http URLs."""
+    """Return a URL without its user and password, for messages and comparisons of http URLs."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if parts.scheme in {"http", "https"} else url
 
 
 async def look(git: Git, remote: str, *, submodules: bool) -> Seen | None:
-    """Return what the repository holds; None if git finds no repository in this directory."""
+    """Return the content of the repository; None if git finds no repository in this directory."""
     refs, url, (links, tree) = await asyncio.gather(
         git.run("for-each-ref", "--format=%(refname) %(objectname)", check=False),
         git.run("config", "--local", "--get", f"remote.{remote}.url", check=False),
@@ -90,7 +90,7 @@ async def look(git: Git, remote: str, *, submodules: bool) -> Seen | None:
     if tree.retcode != 0 or ":" in git.directory:  # with a colon, git may find a repository above the directory
         kind = await git.run("rev-parse", "--is-bare-repository", "--show-prefix", check=False)
         said, _, prefix = kind.stdout.partition("\n")
-        if kind.retcode != 0 or prefix.strip():  # a prefix: the directory lies in the work tree of another repository
+        if kind.retcode != 0 or prefix.strip():  # a prefix: the directory is in the work tree of another repository
             if "dubious ownership" in kind.stderr:
                 raise git.failure("work", kind)
             return None
@@ -117,12 +117,14 @@ async def _status(git: Git, *, submodules: bool) -> tuple[list[str], Completed]:
     if not submodules:
         return [], await git.run(*words, check=False)
     if await git.ctx.blocking(is_root, git.user):
-        return await nested.links(git), await git.run(*words, check=False)  # it first makes sure that git may run there
+        return await nested.links(git), await git.run(
+            *words, check=False
+        )  # this first makes sure that git may run there
     return await asyncio.gather(nested.links(git), git.run(*words, check=False))
 
 
 def parse_status(items: Iterable[str]) -> dict[str, Any]:
-    """Return what `git status --porcelain=v2 --branch -z` reports, as fields of `Seen`."""
+    """Parse the output of `git status --porcelain=v2 --branch -z` into fields of `Seen`."""
     found: dict[str, Any] = {}
     changed: dict[str, str] = {}
     left = iter(items)
@@ -142,13 +144,13 @@ def parse_status(items: Iterable[str]) -> dict[str, Any]:
 
 
 async def ask(git: Git, *patterns: str) -> Remote:
-    """Return the references of the remote repository, of these patterns or all. Raises `Permanent` or `Temporary`."""
+    """Return the references of the remote repository that match, or all. Raises `Permanent` or `Temporary`."""
     done = await git.run("ls-remote", "--symref", "--", git.url, *patterns, at="/", network=True)
     return parse_remote(done.stdout)
 
 
 def parse_remote(text: str) -> Remote:
-    """Return what `git ls-remote --symref` reports."""
+    """Parse the output of `git ls-remote --symref`."""
     refs: dict[str, str] = {}
     default = None
     for line in text.splitlines():

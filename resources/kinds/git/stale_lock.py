@@ -1,4 +1,4 @@
-"""The lock of the index that a killed git leaves behind, after which every other git refuses to work."""
+"""The lock of the index that a killed git leaves behind, which makes every other git refuse to work."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from holdfast.resources.kinds.git.program import Git
 
 NAME = "index.lock"
 YOUNG = 60.0
-"""Seconds for which a lock may belong to a program that is not called git, such as an editor with git built in."""
+"""Seconds for which a lock may belong to a program with another name, such as an editor with git built in."""
 
 
 async def removed(git: Git, *, young: float = YOUNG) -> bool:
-    """Remove the lock if no git can be using it. Return whether it was removed."""
+    """Remove the lock unless a git may be using it. Return whether it was removed."""
     if not await git.ctx.blocking(is_stale, git.directory, young):
         return False
     await git.tool("rm", "-f", "--", f"{git.directory}/.git/{NAME}")
@@ -23,7 +23,7 @@ async def removed(git: Git, *, young: float = YOUNG) -> bool:
 
 
 def is_stale(directory: str, young: float) -> bool:
-    """Return whether the lock is old, and no git works in the directory. Blocks."""
+    """Return whether the lock is old and no git works in the directory. Blocks."""
     try:
         seen = paths.at(f"{directory}/.git/{NAME}").look()
     except (OSError, paths.Unsafe):
@@ -32,7 +32,7 @@ def is_stale(directory: str, young: float) -> bool:
 
 
 def _git_works(directory: str) -> bool:
-    """Return whether a process of this name has its directory there, or may have."""
+    """Return whether a git process has, or may have, its working directory there."""
     for process in psutil.process_iter(["name", "cwd"]):
         if (process.info["name"] or "").startswith("git"):
             cwd = process.info["cwd"]

@@ -1,4 +1,4 @@
-"""Steps of one run: each is reported, and done unless the run only reports."""
+"""Steps of one run: each step is reported, and carried out unless the run only reports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.resources.kinds.git.trusted import demand_work_tree, is_root
 from holdfast.resources.paths.replacing import about_to_replace
 
 LISTED = 10
-"""Number of changed files that a message names."""
+"""Maximum number of changed files that a message names."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Steps:
     verb: EffectVerb = "change"
 
     async def take(self, what: str, *calls: Callable[[], Awaitable[Any]], **changes: Any) -> None:
-        """Take one step: make the calls, in order, unless the run only reports.
+        """Take one step: make the calls in order, unless the run only reports.
 
         `what` is the step as a noun phrase.
         """
@@ -49,7 +49,7 @@ class Steps:
         self.changes |= changes
 
     async def _account(self) -> None:
-        """Report the steps before an error."""
+        """Report the steps that were taken before an error."""
         self.report()
 
     def report(self) -> bool:
@@ -62,14 +62,14 @@ class Steps:
 
 
 def listed(changed: Mapping[str, str]) -> str:
-    """Return changed files with git's letters, for messages: `M index.html, D logo.png`."""
+    """Return changed files with git's letters for a message: `M index.html, D logo.png`."""
     shown = [f"{letters.replace('.', '')} {path}" for path, letters in list(changed.items())[:LISTED]]
     more = len(changed) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 async def demand_safe(git: Git, changed: Iterable[str], commit: str | None = None) -> None:
-    """Raise `Permanent` if others can redirect git, which runs as root, at tracked files or those of a commit."""
+    """Raise `Permanent` if other users can redirect git, running as root, at tracked files or files of a commit."""
     if not await git.ctx.blocking(is_root, git.user):
         return
     tracked = await git.lines("ls-files", "-z")
@@ -84,10 +84,10 @@ async def _files_of(git: Git, commit: str) -> list[str]:
 
 
 async def diff_of(git: Git, changed: Collection[str], commit: str = "HEAD", *, safe: bool = False) -> str:
-    """Return the difference between the tracked files as they are and those of a commit.
+    """Return the difference between the present tracked files and those of a commit.
 
-    It is hidden if users of this host could not read these files, or could redirect git while it reads them as root.
-    `safe`: the caller has made sure that they cannot redirect it.
+    The difference is hidden if other users cannot read these files, or if they could redirect git while it reads them
+    as root. `safe`: the caller has made sure that they cannot.
     """
     if not await git.ctx.blocking(everybody_reads, git.directory, list(changed)):
         return PRIVATE
@@ -102,7 +102,7 @@ async def diff_of(git: Git, changed: Collection[str], commit: str = "HEAD", *, s
 
 
 def everybody_reads(directory: str, changed: Iterable[str]) -> bool:
-    """Return whether the modes let everybody enter all directories and read these files, if they exist. Blocks."""
+    """Return whether the modes let all users enter the directories and read these files, if they exist. Blocks."""
     parts = directory.split("/")
     above = ["/".join(parts[:end]) or "/" for end in range(1, len(parts) + 1)]
     inside = [f"{directory}/{path}" for path in changed]
@@ -118,18 +118,18 @@ def _all_have(found: Iterable[str], bit: int) -> bool:
 
 
 def keep(directory: str, changed: Mapping[str, str]) -> None:
-    """Let the agent keep the content of files that git is about to replace. Blocks."""
+    """Make the agent keep the content of files that git is about to replace. Blocks."""
     for path in changed:
         with suppress(OSError, paths.Unsafe):
             about_to_replace(paths.at(f"{directory}/{path}"), None)
 
 
 async def overwritten(git: Git, seen: Seen, commit: str) -> dict[str, str]:
-    """Return the files that git would overwrite with those of a commit, with letters as `Seen.changed` has them.
+    """Return the files that git would overwrite with those of a commit, with letters as in `Seen.changed`.
 
-    These are the changed ones, and those that it does not track now, but then.
+    These are the changed files, and the untracked files that the commit contains.
     """
     if commit == seen.head and all(letters.startswith(".") for letters in seen.changed.values()):
-        return {**seen.changed}  # it tracks all files of the commit
+        return {**seen.changed}  # git already tracks all files of the commit
     others, wanted = await asyncio.gather(git.lines("ls-files", "--others", "-z"), _files_of(git, commit))
     return {**seen.changed, **dict.fromkeys(set(others).intersection(wanted), "??")}

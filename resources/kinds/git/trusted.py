@@ -1,4 +1,4 @@
-"""Where git may work as which user: root only where no other user could let it run programs or write elsewhere."""
+"""Where git may work: as root, only where no other user could make it run programs or write elsewhere."""
 
 from __future__ import annotations
 
@@ -21,30 +21,29 @@ class Target(NamedTuple):
     """The directory of a repository as it is now."""
 
     real: str
-    """Its path without links."""
+    """Path of the directory without links."""
     present: bool
 
 
 def uid_of(user: str | None) -> int:
-    """Return the number of the user that git runs as. Raises `Permanent` for an unknown user. Blocks."""
+    """Return the uid of the user that git runs as. Raises `Permanent` for an unknown user. Blocks."""
     if user is None:
         return 0
     known = accounts.account(user)
     if known is None:
-        raise Permanent(f"cannot run git as {user}: there is no such user; declare it, or correct the name")
+        raise Permanent(f"cannot run git as {user}: the user does not exist; declare the user, or correct the name")
     return known.uid
 
 
 def is_root(user: str | None) -> bool:
-    """Return whether git runs as a user whom others may not redirect: root, or the agent's own. Blocks."""
+    """Return whether git runs as root or the agent's own user, whom others must not redirect. Blocks."""
     return uid_of(user) in paths.trusted_uids()
 
 
 def target_of(path: str, user: str | None) -> Target:
-    """Return the directory of a repository, in which git may work as this user. Blocks.
+    """Return the directory of a repository if git may work in it as this user. Blocks.
 
-    Raises `Permanent` if something else is there, or if the directory belongs to another user, who could let git run
-    programs.
+    Raises `Permanent` if it is no directory, or if it belongs to another user, who could make git run programs.
     """
     with os_errors("inspect", path):
         return _target_of(path, user)
@@ -71,13 +70,13 @@ def _target_of(path: str, user: str | None) -> Target:
 
 
 def demand_same(directory: str, user: str | None) -> None:
-    """Raise `Permanent` if another directory is now at the path, or one in which git may not work. Blocks."""
+    """Raise `Permanent` if the path now has another directory, or one in which git must not work. Blocks."""
     if target_of(directory, user) != Target(directory, present=True):
         raise Permanent(f"cannot use {directory} for a repository: something has replaced it during the run")
 
 
 def demand_submodules(directory: str, names: Iterable[str], user: str | None) -> None:
-    """Raise `Permanent` if git, as root, would read the configuration of a submodule that others can write. Blocks."""
+    """Raise `Permanent` if git as root would read the configuration of a submodule that others can write. Blocks."""
     for name in names if is_root(user) else ():
         path = f"{directory}/{name}"
         with os_errors("inspect", path):
@@ -85,11 +84,11 @@ def demand_submodules(directory: str, names: Iterable[str], user: str | None) ->
 
 
 def demand_work_tree(directory: str, files: Iterable[str], replaced: Iterable[str], user: str | None) -> None:
-    """Raise `Permanent` if git, as root, would write where other users can exchange directories for links. Blocks.
+    """Raise `Permanent` if git as root would write where other users can replace directories by links. Blocks.
 
-    `files` are all that git tracks now or will track, by their paths in the work tree. `replaced`: those among them
-    that may be directories now, which git would remove or work in. A directory that only trusted users can exchange
-    remains so until git has finished, whatever other users do meanwhile.
+    `files`: the paths in the work tree of all files that git tracks now or will track. `replaced`: those of them that
+    may be directories now, which git would remove or work in. If only trusted users can replace a directory, other
+    users cannot change that while git works.
     """
     if not is_root(user):
         return
@@ -101,19 +100,19 @@ def demand_work_tree(directory: str, files: Iterable[str], replaced: Iterable[st
     if why:
         raise Permanent(
             f"cannot let git change {directory} as root, because other users could redirect it: {why}; give the owner "
-            "as user, change the owner or mode, or keep what users write in directories without files of the repository"
+            "as user, change the owner or mode, or keep users' files in directories without files of the repository"
         )
 
 
 def _unsafe(directory: SafeDirectory) -> str:
-    """Return why others can exchange entries of the directory; empty if they cannot."""
+    """Return why others can replace entries of the directory; empty if they cannot."""
     if directory.weak is not None:
         return f"{directory.weak.path}: {directory.weak.message}"
     return f"{directory.path}: all users may write it" if directory.shared else ""
 
 
 def _unsafe_below(path: str) -> str:
-    """Return why others can exchange entries of the directory, or of one below it; empty if there is none."""
+    """Return why others can replace entries of the directory or a directory below it; empty if they cannot."""
     left = [path]
     while left:
         try:
@@ -131,6 +130,6 @@ def _demand(path: str, weak: Weakness | None, user: str | None) -> None:
     if weak is None or not is_root(user):
         return
     raise Permanent(
-        f"cannot run git as root in {path}, because other users could let it run their programs: {weak.path}: "
+        f"cannot run git as root in {path}, because other users could make it run their programs: {weak.path}: "
         f"{weak.message}; give the owner as user, or change the owner or mode"
     )

@@ -1,4 +1,4 @@
-"""Who can write what git reads of a repository: its configuration, hooks, references, objects, and where these lead."""
+"""Who can write the files that git reads: configuration, hooks, references, objects, and their targets."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from holdfast.resources.paths.place import Place
 from holdfast.resources.paths.trust import Weakness
 
 POINTER = "gitdir: "
-"""Beginning of a file `.git`; the path of the repository follows."""
+"""Beginning of a `.git` file; the path of the repository follows."""
 LONGEST = 1 << 13
-"""Most bytes of a file that has a path, or a list of paths."""
+"""Maximum size, in bytes, of a file that contains a path or a list of paths."""
 BARE = ("HEAD", "objects", "refs")
-"""What git demands of a directory to take it for a repository."""
+"""Entries by which git recognises a directory as a repository."""
 NAMES = (*BARE, "config")
 
 
 def weak_at(path: str) -> Weakness | None:
-    """Return why others can write what is at this path, links followed, or replace it. Raises `OSError`."""
+    """Return why others can write or replace the target of this path. Raises `OSError`."""
     place = paths.at(path, follow=True)
     return place.weakness(place.pin()[1])
 
 
 def weak_repository(directory: str) -> Weakness | None:
-    """Return why others can write the data that git keeps for a work tree, or those of a bare repository.
+    """Return why others can write the data of git for a work tree, or those of a bare repository.
 
-    These are all files there, also those of work trees and submodules, and the directories that they name: hooks that
-    are links, alternate objects, the common directory of several work trees. Blocks. Raises `OSError`.
+    These are all files in the repository, those of work trees and submodules included, and the directories that they
+    name: hooks that are links, alternate objects, the common directory of several work trees. Blocks. Raises `OSError`.
     """
     left, seen = [*_tops(directory)], set[str]()
     while left:
-        with suppress(*ABSENT):  # git makes and removes files meanwhile
+        with suppress(*ABSENT):  # git creates and removes files meanwhile
             place = paths.at(left.pop(), follow=True)
             info = place.pin()[1]
             if weak := place.weakness(info):
@@ -54,9 +54,9 @@ def weak_repository(directory: str) -> Weakness | None:
 
 
 def _tops(directory: str) -> list[str]:
-    """Return the paths that must be safe: `.git` and where it leads. Raises `OSError`.
+    """Return the paths that must be safe: `.git` and its target. Raises `OSError`.
 
-    Without `.git`, the directory may be a bare repository, or one of any kind: then only some names matter.
+    Without `.git`, the directory may be a bare repository or any other directory; then only some names matter.
     """
     try:
         place = paths.at(f"{directory}/.git", follow=True)

@@ -19,7 +19,7 @@ from holdfast.resources.kinds import _packet_filter
 from holdfast.resources.kinds._netfilter import Filter, kept
 
 PERIOD = 30.0
-"""Seconds between two comparisons of the rules where `iptables` is iptables-legacy: no event reports its changes."""
+"""Seconds between two comparisons of the rules if `iptables` is iptables-legacy, whose changes no event reports."""
 SAVED: Mapping[str, tuple[str, str]] = {
     "RedHat": ("/etc/sysconfig/iptables", "/etc/sysconfig/ip6tables"),
     "Arch": ("/etc/iptables/iptables.rules", "/etc/iptables/ip6tables.rules"),
@@ -28,7 +28,7 @@ SAVED: Mapping[str, tuple[str, str]] = {
     "Void": ("/etc/iptables/iptables.rules", "/etc/iptables/ip6tables.rules"),
     "Gentoo": ("/var/lib/iptables/rules-save", "/var/lib/ip6tables/rules-save"),
 }
-"""Family of systems -> the files that it loads at boot, of IPv4 and IPv6."""
+"""Family of systems -> the files with the rules of IPv4 and of IPv6 that it loads at boot."""
 Name = shaped(
     r"(?![-!])[^\s\x00-\x1f\x7f/]+", "a name of iptables: it has no blanks, and does not begin with - or !", 64
 )
@@ -67,12 +67,12 @@ class Tables(_packet_filter.PacketFilter):
 
     @property
     def place(self) -> str:
-        """The chain, as uids name it."""
+        """The name of the chain in uids."""
         return f"{self.family}:{self.table}:{self.in_chain}"
 
     @property
     def where(self) -> str:
-        """The chain, for people."""
+        """The name of the chain in messages."""
         return f"the chain {self.in_chain} of {self.table} ({self.family})"
 
     @property
@@ -89,17 +89,17 @@ class Tables(_packet_filter.PacketFilter):
 
     async def listing(self, ctx: Context) -> list[str] | None:
         """Return the rules of the chain as iptables prints them; None if there is no such chain."""
-        # Of one chain that is missing, iptables says that it is incompatible.
+        # If a chain is missing, iptables calls it incompatible.
         text = await kept(ctx, self.failure, self.program, "-w", "-t", self.table, "-S")
         found = [line for line in text.splitlines() if line.split()[1:2] == [self.in_chain]]
         return found or None
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch the chain by events of nf_tables; compare it from time to time where iptables does not use that."""
+        """Watch the chain by events of nf_tables; compare it from time to time if iptables does not use nf_tables."""
         return super().watch(ctx)
 
     def more_watches(self, ctx: Context) -> tuple[Watch, ...]:
-        """Compare the chain from time to time where iptables does not use nf_tables."""
+        """Compare the chain from time to time if iptables does not use nf_tables."""
         return (*super().more_watches(ctx), self._legacy(ctx))
 
     async def _legacy(self, ctx: Context) -> Watch:
@@ -127,7 +127,7 @@ class Saving(Tables, _packet_filter.Saving):
     save: Annotated[bool | str, BeforeValidator(parse_save)] = False
     """Save the rules for the next boot: true for the file of this system, or a path.
 
-    What loads the file at boot is declared elsewhere: on Debian it is the package iptables-persistent.
+    Declare separately what loads the file at boot: on Debian, the package iptables-persistent.
     """
 
     def saved_at(self, ctx: Context) -> str:
@@ -143,12 +143,12 @@ class Saving(Tables, _packet_filter.Saving):
         return found[self.family == "ipv6"]
 
     async def agrees(self, ctx: Context, text: str) -> bool:
-        """Return whether the chain is in these saved rules as it is now."""
+        """Return whether these saved rules contain the chain as it is now."""
         now = await self.dump(ctx)
         return of_chain(text, self.table, self.in_chain) == of_chain(now, self.table, self.in_chain)
 
     async def dump(self, ctx: Context) -> str:
-        """Return all present rules, as they are saved. Raises `Permanent`."""
+        """Return all present rules in the format of the saved file. Raises `Permanent`."""
         return await kept(ctx, self.failure, f"{self.program}-save")
 
     def touches(self) -> tuple[Uid, ...]:

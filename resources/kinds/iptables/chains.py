@@ -20,18 +20,18 @@ def parse_policy(value: object) -> object:
 
 
 class SetPolicy(Saving, Policy, kind="iptables.set_policy"):
-    """A built-in chain has a policy, which applies to packets that no rule decides.
+    """A built-in chain has a policy, which applies to packets that match no rule.
 
     drop the rest:
       iptables.set_policy:
         - chain: INPUT
         - policy: DROP
 
-    Events of nf_tables report changes; where `iptables` is iptables-legacy there are none, and the agent compares the
-    rules every 30 s.
+    Events of nf_tables report changes. iptables-legacy causes no events: if `iptables` is iptables-legacy, the agent
+    compares the rules every 30 s.
     """
 
-    none: ClassVar[str] = "the table has no built-in chain of this name"
+    none: ClassVar[str] = "the table has no built-in chain with this name"
 
     chain: Chain
     """The chain."""
@@ -60,8 +60,8 @@ class Flush(Tables, Flushing, kind="iptables.flush"):
       iptables.flush:
         - table: nat
 
-    This is an action: the agent runs it once for each version of its declaration, and `holdfast apply` every time, so
-    that rules which other states add later stay. Without `chain` all chains of the table are flushed.
+    This is an action: the agent runs it once for each version of its declaration, so it does not remove rules that
+    other states add later. `holdfast apply` runs it every time. Without `chain`, it flushes all chains of the table.
     """
 
     chain: Chain | None = None
@@ -120,18 +120,18 @@ class ChainPresent(OneChain, Present, kind="iptables.chain_present"):
     opposite: ClassVar[str] = "iptables.chain_absent"
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Make the chain."""
+        """Create the chain."""
         await self.run(ctx, "-N", self.name)
 
 
 class ChainAbsent(OneChain, Absent, kind="iptables.chain_absent"):
-    """A chain does not exist; its rules are removed before.
+    """A chain does not exist; its rules are removed first.
 
     web:
       iptables.chain_absent:
         - table: filter
 
-    A chain to which rules still jump cannot be removed. Events report changes as for `iptables.append`.
+    A chain cannot be removed while rules jump to it. Events report changes as for `iptables.append`.
     """
 
     async def apply(self, ctx: Context, delta: Delta) -> None:

@@ -1,4 +1,4 @@
-"""Rules of iptables: from the arguments of a state to the arguments of the command, as Salt makes them."""
+"""Rules of iptables: convert the arguments of a state to arguments of the command, as Salt does."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ u32 uid-owner update update-counters update-subcounters vaddr validmark vdir vme
 """
 _OWN = "if of proto protocol match name_ match-set connstate dport sport dports sports comment set target"
 OWN = tuple(_OWN.split())
-"""Arguments that do not have the name of the option that they become, or that bring a match with them."""
+"""Arguments that differ from the name of their option, or that also load a match module."""
 TARGETS, MATCHES = tuple(_TARGETS.split()), tuple(_MATCHES.split())
 LETTERS = ("d", "f", "g", "i", "m", "o", "p", "s")
 """Options of one letter."""
@@ -57,14 +57,14 @@ LISTS = frozenset({"match", "match-set", "dports", "sports"})
 COMMENT = ("-m", "comment", "--comment")
 KNOWN = frozenset({*OWN, *TARGETS, *MATCHES, *LETTERS})
 FREE = frozenset({"log-prefix", "nflog-prefix", "ulog-prefix"})
-"""Options of targets whose value is any text. An option that takes no value leaves the next word to iptables."""
+"""Options of targets that take any text as their value. iptables never reads this text as another option."""
 LINE = re.compile(r"[^\x00-\x1f\x7f]*")
 NEGATED = re.compile(r"(?:!|not(?=\s|$))\s*")
 NUMBER = re.compile(r"-\d+(\.\d+)?")
 
 
 def demand_options(options: Options) -> None:
-    """Raise `ValueError` for an unknown option, with its name as the first argument, and for a value that cannot be."""
+    """Raise `ValueError` for an unknown option, with its name as the first argument, and for an invalid value."""
     for name, value in options.items():
         if name not in KNOWN:
             near = nearest(str(name), KNOWN)
@@ -95,7 +95,7 @@ def words(options: Options) -> list[str]:
 
 
 def _head(left: dict[str, Any]) -> Iterable[str]:
-    """Yield interfaces and protocol."""
+    """Yield the options for interfaces and the protocol."""
     for name, option in (("if", "-i"), ("of", "-o")):
         if name in left:
             yield from _option(option, left.pop(name), name)
@@ -107,7 +107,7 @@ def _head(left: dict[str, Any]) -> Iterable[str]:
 
 
 def _matches(left: dict[str, Any]) -> Iterable[str]:
-    """Yield the modules of matches, with what belongs to them."""
+    """Yield the match modules with their options."""
     given = left.pop("match", ())
     names = [str(each).strip() for each in (given.split(",") if isinstance(given, str) else given)]
     for name in names:
@@ -125,7 +125,7 @@ def _matches(left: dict[str, Any]) -> Iterable[str]:
 
 
 def _ports(left: dict[str, Any], *, multiport: bool) -> Iterable[str]:
-    """Yield the ports."""
+    """Yield the options for ports."""
     for name in ("dport", "sport"):
         if name in left:
             yield from _option(f"--{name}", left.pop(name), name)

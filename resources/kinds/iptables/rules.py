@@ -16,11 +16,11 @@ from holdfast.resources.kinds.iptables.options import demand_options, words
 
 NO_RULE = "does a matching rule exist in that chain"
 NO_TARGET = "' does not exist"
-"""What iptables says of a rule that jumps to a chain which does not exist."""
+"""Part of the error of iptables for a rule that jumps to a chain that does not exist."""
 MOST = 200
-"""Lines of a chain of which it is remembered for each rule that they are other rules."""
+"""Longest chain, in lines, for which the agent remembers that a rule of a state is none of these lines."""
 COPIES = 1000
-"""Most copies of one rule that are deleted."""
+"""Maximum number of copies of one rule to delete."""
 
 
 class Rule(Saving, _packet_rules.Rule):
@@ -31,13 +31,13 @@ class Rule(Saving, _packet_rules.Rule):
     options: dict[str, Any] = field(default_factory=dict)
     """The rule, made from all further arguments: each is a long option of iptables (`dport`, `source`, `jump`, ...).
 
-    `connstate` stands for `--state`, `if` and `of` for the interfaces. A value that begins with `!` is negated. An
-    option without a value has an empty text. Not to be written in states.
+    `connstate` becomes `--state`; `if` and `of` are the interfaces. A value that begins with `!` is negated. An option
+    without a value gets an empty text. States do not set this field itself.
     """
 
     @classmethod
     def demand_rule(cls, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:  # noqa: ARG003 - nftables has
-        """Raise `ValueError` for an option that iptables does not have, and for a value that cannot be."""
+        """Raise `ValueError` for an option that iptables does not have, and for an invalid value."""
         demand_options(options)
         words(options)
 
@@ -48,16 +48,16 @@ class Rule(Saving, _packet_rules.Rule):
 
     @property
     def rule(self) -> list[str]:
-        """The arguments of iptables."""
+        """The rule as arguments of iptables."""
         return words(self.options)
 
     @property
     def text(self) -> str:
-        """The rule for people."""
+        """The rule in messages."""
         return " ".join(self.rule)
 
     async def is_present(self, ctx: Context) -> bool:
-        """Return whether iptables finds the rule in the chain; it is asked only where the lines do not tell."""
+        """Return whether the chain has the rule; run `iptables -C` only if the remembered lines do not answer this."""
         known = await memory_of(ctx, self.program)
         if known is None:
             return await self._check(ctx)
@@ -82,11 +82,11 @@ class Rule(Saving, _packet_rules.Rule):
         return (self.program, self.table, self.chain, *self.rule)
 
     async def _check(self, ctx: Context) -> bool:
-        """Return whether iptables finds the rule in the chain."""
+        """Return whether `iptables -C` finds the rule in the chain."""
         return await self._found(ctx, "-C")
 
     async def _found(self, ctx: Context, command: str) -> bool:
-        """Run a command on the rule; return whether there is such a rule."""
+        """Run a command on the rule; return whether the rule exists."""
         done = await self.run(ctx, command, self.chain, *self.rule, check=False)
         if done.retcode == 0:
             return True
@@ -95,7 +95,7 @@ class Rule(Saving, _packet_rules.Rule):
         raise self.failure(done)
 
     async def change(self, ctx: Context, *argv: str) -> None:
-        """Add the rule, and remember the line that is new then."""
+        """Add the rule, and remember the line that this adds to the chain."""
         known = await memory_of(ctx, self.program)
         before = await self._lines(ctx) if known else frozenset()
         await self.run(ctx, *argv, *self.rule)
@@ -122,7 +122,7 @@ class Adding(Rule, _packet_rules.Adding):
 
 
 class Append(Adding, kind="iptables.append"):
-    """A rule is in a chain. A new one comes at the end.
+    """A rule is in a chain. A missing rule is added at the end.
 
     allow ssh:
       iptables.append:
@@ -132,11 +132,11 @@ class Append(Adding, kind="iptables.append"):
         - source: 10.0.0.0/8
         - jump: ACCEPT
 
-    The position of a rule that is there already does not matter. Events of nf_tables report changes; where `iptables`
-    is iptables-legacy there are none, and the agent compares the rules every 30 s.
+    The position of an existing rule does not matter. Events of nf_tables report changes. iptables-legacy causes no
+    events: if `iptables` is iptables-legacy, the agent compares the rules every 30 s.
 
-    States see the rules that `iptables` shows. Those of the other variant, `iptables-legacy` or `iptables-nft`, take
-    effect, too, and are left alone; the log warns of those of `iptables-legacy`.
+    States see the rules that `iptables` shows. Rules of the other variant, `iptables-legacy` or `iptables-nft`, also
+    take effect, but states do not change them; the log warns of rules of `iptables-legacy`.
     """
 
     ignored: ClassVar[Mapping[str, str]] = {"position": "a rule is appended at the end; use iptables.insert"}
@@ -147,7 +147,7 @@ class Append(Adding, kind="iptables.append"):
 
 
 class Insert(Adding, kind="iptables.insert"):
-    """A rule is in a chain. A new one comes at a position.
+    """A rule is in a chain. A missing rule is inserted at a position.
 
     drop a network first:
       iptables.insert:
@@ -156,11 +156,11 @@ class Insert(Adding, kind="iptables.insert"):
         - source: 192.0.2.0/24
         - jump: DROP
 
-    The position of a rule that is there already does not matter. Events report changes as for `iptables.append`.
+    The position of an existing rule does not matter. Events report changes as for `iptables.append`.
     """
 
     position: Annotated[int, field(ge=1)] = 1
-    """Number of the new rule in the chain. After the end of the chain, it is appended."""
+    """Number of the new rule in the chain. If the chain is shorter, the rule is appended."""
 
     async def add(self, ctx: Context) -> None:
         """Insert the rule, at the end if the chain is shorter."""

@@ -20,9 +20,9 @@ from holdfast.resources.kinds.nftables.ruleset import chain_of, table_of
 FAMILIES = {"ipv4": "ip", "ip4": "ip", "ip": "ip", "ipv6": "ip6", "ip6": "ip6"} | {
     name: name for name in ("inet", "arp", "bridge", "netdev")
 }
-"""Names of families that Salt accepts -> those of nft."""
+"""Name of a family in Salt -> its name in nft."""
 FILE = "/etc/nftables/salt-all-in-one.nft"
-"""Where Salt saves the rules."""
+"""The file in which Salt saves the rules."""
 MISSING = "No such file or directory"
 T = TypeVar("T")
 Name = Annotated[Text, shaped(r"[A-Za-z_][\w.-]*", "a name of nftables: letters, digits and _.-", 128)]
@@ -30,9 +30,9 @@ Name = Annotated[Text, shaped(r"[A-Za-z_][\w.-]*", "a name of nftables: letters,
 
 @accepts(str)
 def parse_family(value: object) -> object:
-    """Return nft's name of a family. Raises `ValueError` for an unknown one."""
+    """Return nft's name of a family. Raises `ValueError` for an unknown family."""
     if not isinstance(value, str) or value not in FAMILIES:
-        raise ValueError(f"{value!r} is not a family: write one of {', '.join(FAMILIES)}")
+        raise ValueError(f"{value!r} is not a family; available: {', '.join(FAMILIES)}")
     return FAMILIES[value]
 
 
@@ -48,21 +48,21 @@ class Nft(_packet_filter.PacketFilter):
     @property
     @abstractmethod
     def in_table(self) -> str:
-        """The table that the resource is about."""
+        """The table of the resource."""
 
     @property
     def of_table(self) -> str:
-        """The table, as nft names it."""
+        """The name of the table in commands of nft."""
         return f"{self.family} {self.in_table}"
 
     @property
     def place(self) -> str:
-        """The table or the chain, as nft names it."""
+        """The name of the table or the chain in commands of nft."""
         return f"{self.of_table} {self.in_chain}" if self.in_chain else self.of_table
 
     @property
     def where(self) -> str:
-        """The table or the chain, for people."""
+        """The name of the table or the chain in messages."""
         chain = f"the chain {self.in_chain} of " if self.in_chain else ""
         return f"{chain}the table {self.of_table}"
 
@@ -79,22 +79,22 @@ class Nft(_packet_filter.PacketFilter):
         return self.complete(done)
 
     def complete(self, done: Completed) -> Completed:
-        """Return a run of nft whose output was read to its end. Raises `Permanent`."""
+        """Return a run of nft unless its output was cut off. Raises `Permanent` if it was."""
         if done.truncated:
             raise Permanent(f"cannot use {self.where}: nft prints more than {LIMIT} MiB about it")
         return done
 
     async def kept(self, key: tuple[str, ...], run: Callable[[], Awaitable[T]]) -> T:
-        """Return what nft prints, or has printed since the last change of nf_tables."""
+        """Return what nft prints, or printed since the last change of nf_tables."""
         known = memory()
         return await run() if known is None else await known.output(("nft", *key), run)
 
     async def table_text(self, ctx: Context) -> str | None:
-        """Return the table as it is saved, but without what is in its sets; None if it is not there."""
+        """Return the text of the table without the elements of its sets; None if the table does not exist."""
         return await self._listing(ctx, "--stateless", "--terse", "list", "table", *self.of_table.split())
 
     async def chain_json(self, ctx: Context) -> str | None:
-        """Return the chain, or the table, in JSON; None if it is not there."""
+        """Return the chain, or the table, in JSON; None if it does not exist."""
         what = "chain" if self.in_chain else "table"
         return await self._listing(ctx, "--json", "list", what, *self.place.split())
 
@@ -130,19 +130,19 @@ class Saving(InTable, _packet_filter.Saving):
     """Base of the kinds that can save the rules for the next boot."""
 
     save: bool = False
-    """Save all rules to `/etc/nftables/salt-all-in-one.nft`, which another file must include to be loaded at boot."""
+    """Save all rules to `/etc/nftables/salt-all-in-one.nft`. Another file must include this file to load it at boot."""
 
     def saved_at(self, ctx: Context) -> str:
         """Return the path of the saved rules; empty if they are not to be saved."""
         return FILE if self.save else ""
 
     async def agrees(self, ctx: Context, text: str) -> bool:
-        """Return whether the chain is in these saved rules as it is now."""
+        """Return whether these saved rules contain the chain as it is now."""
         now = chain_of(await self.table_text(ctx) or "", self.in_chain)
         return now == chain_of(table_of(text, self.of_table), self.in_chain) is not None
 
     async def dump(self, ctx: Context) -> str:
-        """Return all present rules, as they are saved. Raises `Permanent`."""
+        """Return all present rules in the format of the saved file. Raises `Permanent`."""
 
         async def run() -> str:
             return f"#! nft -f\n{(await self.nft(ctx, '--stateless', 'list', 'ruleset')).stdout}"

@@ -19,7 +19,7 @@ from holdfast.resources.kinds.nftables.ruleset import chain_of, rules_of
 
 @accepts(str, pattern="accept|drop|ACCEPT|DROP")
 def parse_policy(value: object) -> object:
-    """Return a policy in small letters."""
+    """Return a policy in lower case."""
     return value.lower() if isinstance(value, str) else value
 
 
@@ -27,7 +27,7 @@ class Table(Nft, Existing):
     """Base of the kinds of tables."""
 
     name: Name
-    """Its name."""
+    """Name of the table or chain."""
 
     @property
     def in_table(self) -> str:
@@ -36,7 +36,7 @@ class Table(Nft, Existing):
 
     @property
     def in_chain(self) -> str:
-        """Return that it is the table itself."""
+        """Return an empty name, which means the table itself."""
         return ""
 
     async def is_there(self, ctx: Context) -> bool:
@@ -51,14 +51,14 @@ class TablePresent(Table, Present, kind="nftables.table_present"):
       nftables.table_present:
         - family: inet
 
-    Events of the kernel report that it was removed.
+    Events of the kernel report its removal.
     """
 
     opposite: ClassVar[str] = "nftables.table_absent"
     common: ClassVar[tuple[str, ...]] = ("family",)
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Make the table."""
+        """Create the table."""
         await self.nft(ctx, "add", "table", *self.place.split())
 
 
@@ -68,7 +68,7 @@ class TableAbsent(Table, Absent, kind="nftables.table_absent"):
     old:
       nftables.table_absent: []
 
-    Events of the kernel report that it was made.
+    Events of the kernel report its creation.
     """
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
@@ -80,7 +80,7 @@ class OneChain(InTable, Existing):
     """Base of the kinds of single chains."""
 
     name: Name
-    """Its name."""
+    """Name of the table or chain."""
 
     @property
     def in_chain(self) -> str:
@@ -102,20 +102,21 @@ class ChainPresent(OneChain, Present, kind="nftables.chain_present"):
         - hook: input
         - priority: 0
 
-    With a type, a hook and a priority the kernel sends packets to it; otherwise only rules do. Those of a chain that
-    exists are not changed. Events of the kernel report that it was removed.
+    The kernel sends packets to a chain that has a type, a hook and a priority; packets reach other chains only by rules
+    that jump to them. The state does not change the type, hook and priority of an existing chain. Events of the kernel
+    report its removal.
     """
 
     opposite: ClassVar[str] = "nftables.chain_absent"
 
     table_type: Literal["filter", "nat", "route"] | None = None
-    """What the chain is for."""
+    """Purpose of the chain."""
     hook: Literal["prerouting", "input", "forward", "output", "postrouting", "ingress", "egress"] | None = None
-    """Where packets come from."""
+    """Point at which packets enter the chain."""
     priority: (
-        Annotated[Text, shaped(r"-?\d+|[a-z]+( ?[+-] ?\d+)?", "a priority: a number, or a name as filter")] | None
+        Annotated[Text, shaped(r"-?\d+|[a-z]+( ?[+-] ?\d+)?", "a priority: a number, or a name such as filter")] | None
     ) = field(None)
-    """Order of the chains of one hook: a number, or a name as `filter` or `srcnat`."""
+    """Order of the chains of one hook: a number, or a name such as `filter` or `srcnat`."""
 
     @model_validator(mode="after")
     def _all_or_none(self) -> Self:
@@ -124,28 +125,28 @@ class ChainPresent(OneChain, Present, kind="nftables.chain_present"):
         return self
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Make the chain."""
+        """Create the chain."""
         base = f" {{ type {self.table_type} hook {self.hook} priority {self.priority}; }}" if self.hook else ""
         await self.nft(ctx, "--file", "-", stdin=f"add chain {self.place}{base}\n")
 
 
 class ChainAbsent(OneChain, Absent, kind="nftables.chain_absent"):
-    """A chain does not exist; its rules are removed before.
+    """A chain does not exist; its rules are removed first.
 
     web:
       nftables.chain_absent:
         - table: filter
 
-    A chain to which rules still jump cannot be removed. Events of the kernel report that it was made.
+    A chain cannot be removed while rules jump to it. Events of the kernel report its creation.
     """
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Remove the rules and the chain, both or none."""
+        """Remove the rules and the chain in one transaction."""
         await self.nft(ctx, "--file", "-", stdin=f"flush chain {self.place}\ndelete chain {self.place}\n")
 
 
 class SetPolicy(Saving, Policy, kind="nftables.set_policy"):
-    """A chain with a hook has a policy, which applies to packets that no rule decides.
+    """A chain with a hook has a policy, which applies to packets that match no rule.
 
     drop the rest:
       nftables.set_policy:
@@ -156,7 +157,7 @@ class SetPolicy(Saving, Policy, kind="nftables.set_policy"):
     Events of the kernel report changes.
     """
 
-    none: ClassVar[str] = "there is no such chain, or it has no hook"
+    none: ClassVar[str] = "the chain does not exist or has no hook"
 
     chain: Name
     """The chain."""
@@ -186,14 +187,14 @@ class Flush(InTable, Flushing, kind="nftables.flush"):
       nftables.flush:
         - table: filter
 
-    This is an action: the agent runs it once for each version of its declaration, and `holdfast apply` every time, so
-    that rules which other states add later stay.
+    This is an action: the agent runs it once for each version of its declaration, so it does not remove rules that
+    other states add later. `holdfast apply` runs it every time.
     """
 
     chain: Name | None = None
     """The chain. Default: all chains of the table."""
     ignore_absence: bool = False
-    """Accept that there is no such table or chain."""
+    """Succeed if the table or chain does not exist."""
 
     @property
     def in_chain(self) -> str:
@@ -201,7 +202,7 @@ class Flush(InTable, Flushing, kind="nftables.flush"):
         return self.chain or ""
 
     async def count(self, ctx: Context) -> int:
-        """Return the number of rules. Raises `Permanent` if there is no such table or chain."""
+        """Return the number of rules. Raises `Permanent` if the table or chain does not exist."""
         listed = await self.chain_json(ctx)
         if listed is None and not self.ignore_absence:
             raise Permanent(f"cannot flush {self.where}: it does not exist; declare it, or set ignore_absence: true")

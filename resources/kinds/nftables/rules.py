@@ -29,12 +29,12 @@ class Rule(Saving, _packet_rules.Rule):
     """The rule, made from all further arguments, which have Salt's names: `if`, `of`, `proto`, `connstate`, `source`,
     `destination`, `dport`, `sport`, `dports`, `sports`, `icmp-type`, `counter`, `jump`, `to-port`, `reject-with`, ...
 
-    Not to be written in states.
+    States do not set this field itself.
     """
 
     @classmethod
     def demand_rule(cls, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-        """Raise `ValueError` for an option that no rule has, and for a value that cannot be."""
+        """Raise `ValueError` for an option that no rule has, and for an invalid value."""
         demand_options(options)
         text_of(FAMILIES.get(str(given.get("family", "ip")), "ip"), options)
 
@@ -45,7 +45,7 @@ class Rule(Saving, _packet_rules.Rule):
 
     @property
     def text(self) -> str:
-        """The rule as nft reads it."""
+        """The rule in the syntax of nft."""
         return text_of(self.family, self.options)
 
     async def is_present(self, ctx: Context) -> bool:
@@ -61,7 +61,7 @@ class Rule(Saving, _packet_rules.Rule):
         return [handle for rule, handle in rules_of(listed) if rule == wanted]
 
     async def _rehearsed(self, ctx: Context, script: str) -> list[Any]:
-        """Return what nft adds by a script, which it runs elsewhere, in a form that can be compared."""
+        """Run a script of nft in a network namespace of its own; return the rule that it adds, in comparable form."""
         known, key = memory(), (self.place, self.text)
         if known is not None and known.rehearsed.get(key, ("",))[0] == script:
             return known.rehearsed[key][1]
@@ -94,7 +94,7 @@ class Adding(Rule, _packet_rules.Adding):
 
 
 class Append(Adding, kind="nftables.append"):
-    """A rule is in a chain. A new one comes at the end.
+    """A rule is in a chain. A missing rule is added at the end.
 
     allow ssh:
       nftables.append:
@@ -104,7 +104,7 @@ class Append(Adding, kind="nftables.append"):
         - dport: 22
         - jump: accept
 
-    The position of a rule that is there already does not matter. Events of the kernel report changes of the chain.
+    The position of an existing rule does not matter. Events of the kernel report changes of the chain.
     """
 
     ignored: ClassVar[Mapping[str, str]] = {"position": "a rule is appended at the end; use nftables.insert"}
@@ -115,7 +115,7 @@ class Append(Adding, kind="nftables.append"):
 
 
 class Insert(Adding, kind="nftables.insert"):
-    """A rule is in a chain. A new one comes at a position.
+    """A rule is in a chain. A missing rule is inserted at a position.
 
     drop a network first:
       nftables.insert:
@@ -124,11 +124,11 @@ class Insert(Adding, kind="nftables.insert"):
         - source: 192.0.2.0/24
         - jump: drop
 
-    The position of a rule that is there already does not matter. Events of the kernel report changes of the chain.
+    The position of an existing rule does not matter. Events of the kernel report changes of the chain.
     """
 
     position: int = Field(1, ge=1)
-    """Number of the new rule in the chain (Salt: the handle of another rule). After the end, it is appended."""
+    """Number of the new rule in the chain (Salt: handle of another rule). It is appended if the chain is shorter."""
 
     async def command(self, ctx: Context) -> str:
         """Return the command that inserts the rule."""

@@ -1,8 +1,8 @@
-"""Rules of nftables: their text from the arguments of a state, and their one form that can be compared.
+"""Rules of nftables: their text, made from the arguments of a state, and a form in which rules can be compared.
 
-nft prints a rule in another form than it was written in. So the form of a declared rule is made by nft itself, in a
-network namespace that exists only for this moment: there the rule is added to an empty table with the chains and sets
-of the real one, and nft reports what it has added.
+nft prints a rule in another form than the one that was written. So nft itself converts a declared rule, in a temporary
+network namespace: nft adds the rule to a copy of the table that has the chains and sets of the real table but no rules,
+and reports what it has added.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ jump j target redirect-to to-port to-source to-destination reject-with
 KNOWN = tuple(_KNOWN.split())
 """Options of a rule."""
 VALUE = re.compile(r"(?!-)[\w .,:/@!=<>*+\"{}|&()-]*")
-"""Matches values that cannot end a rule: they have no semicolon, no line break and no comment."""
+"""Matches values that cannot end the rule: they contain no semicolon, line break or comment."""
 LOAD = ("packets", "bytes", "used")
-"""What counters and quotas have counted, which is no part of a rule."""
+"""Fields with the counts of counters and quotas, which are no part of the rule."""
 
 
 def demand_options(options: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for an unknown option, with its name as the first argument, and for a value that cannot be."""
+    """Raise `ValueError` for an unknown option, with its name as the first argument, and for an invalid value."""
     for name, value in options.items():
         if name not in KNOWN:
             near = nearest(str(name), KNOWN)
-            raise ValueError(name, f"there is no such option of a rule{f': did you mean {near}?' if near else ''}")
+            raise ValueError(name, f"a rule has no such option{f': did you mean {near}?' if near else ''}")
         for item in value if isinstance(value, (list, tuple)) else (value,):
             if not isinstance(item, (str, int, float, type(None))) or not VALUE.fullmatch(
                 "" if item is None else str(item)
             ):
-                raise ValueError(name, "the value is a number or one line without any of ; # $ ' \\ and a leading -")
+                raise ValueError(name, "the value is a number or one line without ; # $ ' \\ and without a leading -")
 
 
 def text_of(family: str, options: Mapping[str, Any]) -> str:
-    """Return a rule as nft reads it. Raises `ValueError` as `demand_options` does."""
+    """Return a rule in the syntax of nft. Raises `ValueError` as `demand_options` does."""
     demand_options(options)
     given = {name: _joined(value) for name, value in options.items()}
     parts = [
@@ -66,7 +66,7 @@ def _each(given: Mapping[str, str], forms: Mapping[str, str]) -> Iterable[str]:
 
 
 def _address(family: str, field: str, value: str) -> str:
-    """Return the match of an address. In tables of both families, the address tells which one is meant."""
+    """Return the match of an address. In tables of both families, the form of the address determines the family."""
     both = {"inet": "ip6" if ":" in value else "ip"}
     return f"{both.get(family, family)} {field} {value}"
 
@@ -81,7 +81,7 @@ def _ports(given: Mapping[str, str]) -> Iterable[str]:
 
 
 def _verdict(given: Mapping[str, str]) -> Iterable[str]:
-    """Yield what happens to the packet."""
+    """Yield the parts of the rule that say what happens to the packet."""
     for name in ("jump", "j", "target"):
         if verdict := given.get(name):
             known = verdict.split()[0].lower() in VERDICTS
@@ -95,19 +95,19 @@ def _verdict(given: Mapping[str, str]) -> Iterable[str]:
 
 
 def table_of(ruleset: str, table: str) -> str:
-    """Return the text of one table, such as `inet filter`, in that of all; empty if it is not there."""
+    """Return the text of one table, such as `inet filter`, from the text of all tables; empty if it is missing."""
     found = re.search(rf"(?ms)^table {re.escape(table)} \{{\n.*?^\}}$", ruleset)
     return found[0] if found else ""
 
 
 def chain_of(listing: str, chain: str) -> str | None:
-    """Return the text of one chain in that of its table; None if it is not there."""
+    """Return the text of one chain from the text of its table; None if the chain is missing."""
     found = re.search(rf"(?ms)^\tchain {re.escape(chain)} \{{\n.*?^\t\}}$", listing)
     return found[0] if found else None
 
 
 def blocks(listing: str) -> list[str]:
-    """Return the blocks of sets, maps and other things without rules in the text of a table."""
+    """Return the blocks of sets, maps and other objects without rules from the text of a table."""
     found: list[str] = []
     inside = False
     for line in listing.splitlines():
@@ -120,7 +120,7 @@ def blocks(listing: str) -> list[str]:
 
 
 def rehearsal(listing: str, family: str, table: str, chain: str, rule: str) -> str:
-    """Return what adds the rule to a table that is like the one of the listing, but has no rules."""
+    """Return a script that adds the rule to a copy of the listed table without its rules."""
     chains = re.findall(r"(?m)^\tchain (\S+) \{$", listing)
     lines = [f"table {family} {table} {{", *blocks(listing)]
     lines += [f"\tchain {name} {{\n\t}}" for name in dict.fromkeys([*chains, chain])]
@@ -128,7 +128,7 @@ def rehearsal(listing: str, family: str, table: str, chain: str, rule: str) -> s
 
 
 def added(text: str) -> list[Any] | None:
-    """Return the rule that `nft --echo --json` reports as added, in a form that can be compared."""
+    """Return the rule that `nft --echo --json` reports as added, in comparable form."""
     for line in text.splitlines():
         for item in json.loads(line).get("nftables", ()) if line.startswith("{") else ():
             if rule := item.get("add", {}).get("rule"):
@@ -137,13 +137,13 @@ def added(text: str) -> list[Any] | None:
 
 
 def rules_of(text: str) -> list[tuple[list[Any], int]]:
-    """Return the rules that `nft --json list` reports, in a form that can be compared, with their handles."""
+    """Return the rules that `nft --json list` reports, in comparable form, with their handles."""
     items = json.loads(text).get("nftables", ())
     return [(plain(item["rule"]), int(item["rule"]["handle"])) for item in items if "rule" in item]
 
 
 def plain(rule: Mapping[str, Any]) -> list[Any]:
-    """Return what a rule does: without counts, and with sets in one order."""
+    """Return the comparable form of a rule: without counts, with sets in a fixed order."""
     return [rule.get("comment"), [_plain(part) for part in rule.get("expr", ())]]
 
 

@@ -1,1 +1,1 @@
-"""ufw, the firewall of Ubuntu: whether it is on, its defaults and its rules, as the public ufw-formula has them."""
+"""ufw, the firewall of Ubuntu: its switch, its defaults and its rules, with the states of the public ufw-formula."""

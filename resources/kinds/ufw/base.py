@@ -20,18 +20,18 @@ from holdfast.resources.traits import Edgeable
 
 DIRECTORY, DEFAULTS, SWITCH = "/etc/ufw", "/etc/default/ufw", "/etc/ufw/ufw.conf"
 RULES = ("/etc/ufw/user.rules", "/etc/ufw/user6.rules", "/lib/ufw/user.rules", "/lib/ufw/user6.rules")
-"""Where ufw keeps its rules; before version 0.36 below /lib."""
+"""The files of ufw's rules; before version 0.36 they were below /lib."""
 LOCK = Path("/run/ufw.lock")
 PATIENCE = 10.0
-"""Seconds to wait for an ufw that an operator has started."""
+"""Seconds to wait for a ufw process that an operator has started."""
 INTERVAL = 0.01
-"""Seconds between two looks at its lock. The kernel does not notify when a lock is released."""
+"""Seconds between two checks of ufw's lock. The kernel does not report the release of a lock."""
 
 
 async def released() -> None:
-    """Wait until no ufw is running, because its files and the kernel differ until it has ended.
+    """Wait until no ufw is running: while it runs, its files and the kernel differ.
 
-    One that waits for an answer of its operator is not waited for longer than `PATIENCE`.
+    A ufw that waits for an answer of its operator may run forever, so the wait ends after `PATIENCE`.
     """
     until = asyncio.get_running_loop().time() + PATIENCE
     while holder(LOCK) and asyncio.get_running_loop().time() < until:  # noqa: ASYNC110 - there is no event
@@ -55,16 +55,16 @@ class Ufw(Edgeable, Resource):
         return Permanent(f"cannot use ufw: {reason(done)}")
 
     async def setting(self, ctx: Context, path: str, name: str) -> str:
-        """Return a setting in one of ufw's files; empty if it is not there. Raises `Permanent`."""
+        """Return a setting from one of ufw's files; empty if the file does not have it. Raises `Permanent`."""
         text = await present_text(ctx, path)
         if text is None:
-            raise Permanent(f"cannot read {path}: there is no such file; ufw must be installed first")
+            raise Permanent(f"cannot read {path}: the file does not exist; install ufw first")
         found = [line.partition("=") for line in text.splitlines()]
         values = [value.strip().strip('"') for key, equals, value in found if equals and key.strip() == name]
         return values[-1] if values else ""
 
     async def overwrite(self, ctx: Context, path: str, text: str) -> None:
-        """Write one of ufw's files, which keeps its owner and mode. Raises `Permanent`."""
+        """Write one of ufw's files and keep its owner and mode. Raises `Permanent`."""
         with os_errors("write", path):
             place = paths.at(path, follow=True)
             seen = place.look()
@@ -83,6 +83,6 @@ class Ufw(Edgeable, Resource):
         return ()
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the package, and the files that other states may manage."""
+        """Return the package and the files that other states may manage."""
         files = (SWITCH, DEFAULTS, f"{DIRECTORY}/applications.d")
         return (Dependency("pkg", "ufw"), *[Dependency("path", path, vital=False) for path in files])

@@ -1,9 +1,9 @@
-"""The rules that ufw has loaded into the kernel, and how they are put back without ufw.
+"""The rules that ufw has loaded into the kernel, and how the agent restores them without ufw.
 
-ufw starts Python, and iptables more than a hundred times. Its result is exact: rules of iptables. Those that it makes
-of its files are found by its own script, which loads them at boot, in a network namespace that exists only for this
-moment. If the kernel has them, too, they are remembered, and put back by one iptables-restore for each family. That
-is one transaction: no packet meets half of the rules.
+ufw is slow: it starts Python, and iptables more than a hundred times. Its result is a set of iptables rules. To find
+the rules that ufw makes from its files, the agent runs ufw's boot script in a temporary network namespace. The agent
+remembers those rules that the kernel has, too, and restores them with one iptables-restore for each family. That is one
+transaction: no packet sees only half of the rules.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from holdfast.resources.kinds._netfilter import LIMIT, kept
 
 PROGRAMS = ("iptables", "ip6tables")
 RUNNING = "ufw-user-input"
-"""The chain by which ufw itself knows whether it is on."""
+"""The chain whose existence tells ufw that it is on."""
 FORWARD = "FORWARD"
-"""The chain whose policy others may set: programs that forward packets of containers and tunnels do."""
+"""The chain whose policy other programs may set, such as those that forward packets of containers and tunnels."""
 SCRIPTS = ("/lib/ufw/ufw-init", "/usr/libexec/ufw/ufw-init")
 HOOKS = ("/etc/ufw/before.init", "/etc/ufw/after.init")
-"""Programs of the operator that ufw runs, if they are executable: what they do is not known."""
+"""Programs of the operator that ufw runs if they are executable. The agent does not know what they do."""
 INPUTS = (
     "/etc/default/ufw", "/etc/ufw/ufw.conf", "/etc/ufw/before.rules", "/etc/ufw/before6.rules",
     "/etc/ufw/after.rules", "/etc/ufw/after6.rules", "/etc/ufw/user.rules", "/etc/ufw/user6.rules",
@@ -35,17 +35,17 @@ INPUTS = (
 )  # fmt: skip
 NEXT = "# holdfast: IPv6"
 LOAD = f'"$0" start >&2 && iptables-save && echo "{NEXT}" && ip6tables-save'
-"""A constant script: all of it must run in one namespace."""
+"""A constant script of a shell: all of its commands must run in one namespace."""
 ELSEWHERE = re.compile(
     r"""(?m)^[ \t]*(MANAGE_BUILTINS=["']?yes|IPT_MODULES=["']?\w|IPT_SYSCTL=(?!["']?/etc/ufw/sysctl\.conf["']?$))"""
 )
-"""Settings of which ufw does more than to load rules."""
+"""Matches settings that make ufw do more than load rules."""
 NOT_NET = re.compile(r"(?m)^\s*(?![#;]|net[./]ipv[46][./]|$)")
-"""Matches in a file of sysctl that sets more than parameters of a network namespace."""
+"""Matches a line of a sysctl file that sets something outside of a network namespace."""
 
 
 class Chain(NamedTuple):
-    """A chain: its policy (`-` for one that is not built in), and its rules as iptables-save prints them."""
+    """A chain: its policy (`-` unless it is built in), and its rules as iptables-save prints them."""
 
     policy: str
     rules: Sequence[str]
@@ -56,7 +56,7 @@ Chains = Mapping[str, Chain]
 
 
 def parse(dump: str) -> Chains:
-    """Return the chains of the table `filter` in the output of iptables-save."""
+    """Return the chains of the table `filter` from the output of iptables-save."""
     found: dict[str, Chain] = {}
     table = ""
     for line in dump.splitlines():
@@ -71,20 +71,21 @@ def parse(dump: str) -> Chains:
 
 
 def has(chain: Chain, wanted: Chain) -> bool:
-    """Return whether a chain has the policy and the rules of another one, in their order; it may have more."""
+    """Return whether a chain has the policy and, in the same order, the rules of another chain; it may have more."""
     rules = iter(chain.rules)
     return chain.policy == wanted.policy and all(rule in rules for rule in wanted.rules)
 
 
 def lacks(now: Chains, wanted: Chains) -> bool:
-    """Return whether anything is missing."""
+    """Return whether a wanted chain or rule is missing."""
     return any(name not in now or not has(now[name], chain) for name, chain in wanted.items())
 
 
 def restoring(now: Chains, wanted: Chains) -> str:
-    """Return what iptables-restore loads to put back what is missing.
+    """Return the input of iptables-restore that restores what is missing.
 
-    A chain of ufw is replaced. In a built-in chain without all jumps of ufw, these come last again, as at boot.
+    A chain of ufw is replaced. If a built-in chain lacks some of ufw's jumps, all of these jumps are moved to its end,
+    as at boot.
     """
     missing = {name: chain for name, chain in wanted.items() if name not in now or not has(now[name], chain)}
     lines = [f":{name} {chain.policy} [0:0]" for name, chain in missing.items()]
@@ -99,7 +100,7 @@ def restoring(now: Chains, wanted: Chains) -> str:
 
 
 async def present(ctx: Context) -> tuple[Chains, Chains]:
-    """Return the chains of the kernel, of IPv4 and IPv6; empty where iptables cannot read them."""
+    """Return the chains of the kernel for IPv4 and IPv6; empty where iptables cannot read them."""
 
     async def chains(program: str) -> Chains:
         with suppress(Permanent):
@@ -116,14 +117,14 @@ def failure(done: Completed) -> Permanent:
 
 
 async def restore(ctx: Context, program: str, text: str) -> None:
-    """Load rules; other chains stay as they are. Raises `Permanent`."""
+    """Load rules without changing other chains. Raises `Permanent`."""
     done = await ctx.run(f"{program}-restore", "-n", stdin=text, check=False)
     if done.retcode != 0:
         raise failure(done)
 
 
 async def inputs(ctx: Context) -> str:
-    """Return all that ufw makes rules of, except whether it is on."""
+    """Return all files from which ufw makes its rules, except for the switch of ufw."""
     texts = []
     for path in INPUTS:
         with suppress(OSError):
@@ -133,7 +134,7 @@ async def inputs(ctx: Context) -> str:
 
 
 async def rehearsed(ctx: Context, given: str) -> tuple[Chains, Chains] | None:
-    """Return the chains that ufw makes of these files; None if its script does more than to load them."""
+    """Return the chains that ufw makes from these files; None if its script does more than load them."""
     sysctl = given.partition("\n/etc/ufw/sysctl.conf\n")[2]
     if given.endswith(HOOKS) or ELSEWHERE.search(given) or NOT_NET.search(sysctl):
         return None
@@ -153,7 +154,7 @@ def _other_tables(dump: str) -> bool:
 
 
 def common(first: Sequence[str], second: Sequence[str]) -> Sequence[str]:
-    """Return rules that both chains have in the same order."""
+    """Return rules that both lists have in the same order."""
     found, rest = [], list(first)
     for rule in second:
         if rule in rest:
@@ -163,11 +164,11 @@ def common(first: Sequence[str], second: Sequence[str]) -> Sequence[str]:
 
 
 class Loaded:
-    """What ufw has loaded, as far as the agent has seen it.
+    """The rules that ufw has loaded, as far as the agent has seen them.
 
-    The kernel need not have all that the files say: they may have been edited and not loaded, and ufw itself leaves out
-    some rules until it is started again. So a rule counts once it was seen in the kernel. From then on its loss is
-    damage, until the files say something else about its chain.
+    The kernel need not have all rules of the files: the files may have been edited but not loaded, and ufw itself
+    leaves out some rules until it is restarted. So a rule counts only once the agent has seen it in the kernel. From
+    then on its loss is drift, until the files declare its chain differently.
     """
 
     def __init__(self) -> None:
@@ -176,7 +177,7 @@ class Loaded:
         self._seen: tuple[Chains, Chains] = ({}, {})
 
     async def agrees(self, ctx: Context, now: tuple[Chains, Chains]) -> bool:
-        """Return whether the kernel has all that it had of what the files of ufw say."""
+        """Return whether the kernel still has all rules of ufw's files that the agent has seen in it."""
         files = await inputs(ctx)
         before = self._made or ({}, {})
         if files != self._files:
@@ -187,11 +188,11 @@ class Loaded:
         return not any(map(lacks, now, self._seen))
 
     async def is_current(self, ctx: Context, *, again: bool) -> bool:
-        """Return whether it is known what to put back; `again`: ufw was off, so files edited meanwhile count."""
+        """Return whether the rules to restore are known; `again` means that ufw was off, so edited files count, too."""
         return self._made is not None and (not again or self._files == await inputs(ctx))
 
     async def put_back(self, ctx: Context, *, again: bool) -> None:
-        """Put back what is missing of what was seen; with `again` all that the files say. Raises `Permanent`."""
+        """Restore missing rules that were seen; with `again`, missing rules of the files. Raises `Permanent`."""
         wanted = self._made if again and self._made is not None else self._seen
         now = await present(ctx)
         await asyncio.gather(
@@ -204,7 +205,7 @@ class Loaded:
 
 
 def told(now: Chains, made: Chains, made_before: Chains, seen_before: Chains) -> Chains:
-    """Return what of `made` was seen in the kernel: now, or before if nothing says something else since then."""
+    """Return the part of `made` that was seen in the kernel: now, or earlier if the files still say the same."""
     found: dict[str, Chain] = {}
     for name, chain in made.items():
         here = now.get(name)

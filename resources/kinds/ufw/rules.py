@@ -1,6 +1,6 @@
 """Rules of ufw.
 
-ufw itself says whether a rule is there: with `--dry-run` it names each rule that it would not add again.
+ufw itself says whether a rule exists: with `--dry-run` it names each rule that it would skip.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from holdfast.resources.kinds.ufw.kernel import PROGRAMS, RUNNING, present, rest
 from holdfast.resources.traits import Backed
 
 TUPLE = "### tuple ###"
-"""Begins the line that describes a rule; those for the kernel follow."""
+"""Begins the line that describes a rule; the lines for the kernel follow."""
 NO_POSITION = "Invalid position"
 ADDRESS = r"[0-9A-Fa-f:.]+(/[0-9.]+)?"
 HOST = r"(?!-)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?"
@@ -37,7 +37,7 @@ PORT = r"[0-9]+(:[0-9]+)?(,[0-9]+(:[0-9]+)?)*|[A-Za-z0-9][A-Za-z0-9_-]*"
 
 @accepts(str, None, numbers=True)
 def parse_quoted(value: object) -> object:
-    """Return text without the quotes around it, which the formula writes for a shell; None for `*`."""
+    """Return text without its surrounding quotes, which the formula writes for a shell; None for `*`."""
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         return value
     text = str(value).strip()
@@ -47,17 +47,21 @@ def parse_quoted(value: object) -> object:
 
 
 Quoted = BeforeValidator(parse_quoted)
-Port = Annotated[Text, shaped(PORT, "a port, a range as 6000:6007, a list of these, or the name of a service", 256)]
+Port = Annotated[
+    Text, shaped(PORT, "a port, a range such as 6000:6007, a list of these, or the name of a service", 256)
+]
 Profile = Annotated[Text, shaped(r"(?!-)[^\x00-\x1f\x7f\"']+", "the name of a profile", 256)]
 Interface = Annotated[Text, shaped(r"(?!-)[^\s/\x00-\x1f\x7f]{1,15}", "an interface", 15)]
-Comment = Annotated[Text, shaped(r"(?!-)[^\x00-\x1f\x7f']*", "one line without quotes that begins with no dash", 256)]
+Comment = Annotated[
+    Text, shaped(r"(?!-)[^\x00-\x1f\x7f']*", "one line without quotes that does not begin with a dash", 256)
+]
 Address = Annotated[Text, shaped(f"{ADDRESS}|{HOST}", "an address, a network, or the name of a host", 256)]
 
 
 class Lines:
-    """The lines that this agent has added to ufw's files, for each rule, and the files when they had all of them.
+    """The lines that this agent has added to ufw's files for each rule, and the last files that had all of them.
 
-    Each rule is a reason to check all others, and ufw takes 0.2 s to say whether a rule is there.
+    A change of one rule makes the agent check all others, and ufw takes 0.2 s to say whether a rule exists.
     """
 
     def __init__(self) -> None:
@@ -65,20 +69,20 @@ class Lines:
         self.files: Mapping[str, str] = {}
 
     def seen(self, files: Mapping[str, str]) -> None:
-        """Remember the files, if they have all lines."""
+        """Remember the files if they have all lines."""
         if not self.lost(files):
             self.files = files
 
     def lost(self, files: Mapping[str, str]) -> frozenset[str]:
-        """Return the lines that the files do not have."""
+        """Return the lines that are missing in the files."""
         return frozenset().union(*self.of.values()) - lines_of(files)
 
     def restored(self, key: str, files: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the files that get the lines of one rule back; empty if anything else has changed: that is for ufw."""
+        """Return the files with the restored lines of one rule; empty if ufw must repair other changes, too."""
         lost = self.lost(files)
         if not lost or {path: without(text, lost) for path, text in self.files.items()} != files:
             return {}
-        others = lost - self.of.get(key, frozenset())  # they may be of a rule that is no longer declared
+        others = lost - self.of.get(key, frozenset())  # the lines may belong to a rule that is no longer declared
         found = {path: without(text, others) for path, text in self.files.items()}
         return {path: text for path, text in found.items() if text != files[path]}
 
@@ -89,7 +93,7 @@ def lines_of(files: Mapping[str, str]) -> frozenset[str]:
 
 
 def without(text: str, lines: frozenset[str]) -> str:
-    """Return a file without the rules that these lines describe: each is a paragraph."""
+    """Return a file without the rules that these lines describe; each rule is a paragraph."""
     return "\n\n".join(part for part in text.split("\n\n") if part.partition("\n")[0] not in lines)
 
 
@@ -100,19 +104,19 @@ class Rule(Backed, Ufw):
     method: ClassVar[tuple[str, ...]] = ()
 
     app: Annotated[Profile | None, Quoted] = field(None)
-    """Name of an application profile, as in `/etc/ufw/applications.d`."""
+    """Name of an application profile of `/etc/ufw/applications.d`."""
     interface: Interface | None = field(None)
-    """Interface at which packets come in."""
+    """Interface at which packets arrive."""
     protocol: Literal["tcp", "udp", "any", "ah", "esp", "gre", "igmp", "ipv6"] | None = field(None)
     """Protocol."""
     from_addr: Annotated[Address | None, Quoted] = field(None)
-    """Address or network that packets come from. The name of a host is looked up at each check."""
+    """Source address or network. The name of a host is looked up at each check."""
     from_port: Annotated[Port | None, Quoted] = field(None)
-    """Port that packets come from."""
+    """Source port."""
     to_addr: Annotated[Address | None, Quoted] = field(None)
-    """Address or network that packets go to."""
+    """Destination address or network."""
     to_port: Annotated[Port | None, Quoted] = field(None)
-    """Port that packets go to: a number, a range, a list or the name of a service."""
+    """Destination port: a number, a range, a list or the name of a service."""
     comment: Annotated[Comment | None, Quoted] = field(None)
     """Comment of the rule."""
 
@@ -120,12 +124,12 @@ class Rule(Backed, Ufw):
     def _says_something(self) -> Rule:
         given = (self.app, self.interface, self.protocol, self.from_addr, self.from_port, self.to_addr, self.to_port)
         if all(value is None for value in given):
-            raise ValueError("give what the rule is about: to_port, from_addr, app or interface")
+            raise ValueError("say which packets the rule matches: set to_port, from_addr, app or interface")
         return self
 
     @property
     def match(self) -> list[str]:
-        """The words of the rule after its action, as the formula makes them."""
+        """The words of the rule after its action, in the order of the formula."""
         source, to = ["from", self.from_addr or "any"], ["to", self.to_addr or "any"]
         if self.app is not None:
             return [*source, *to, "app", self.app]
@@ -136,18 +140,18 @@ class Rule(Backed, Ufw):
         return [*proto, *source, *ports[0], *to, *ports[1]]
 
     async def words(self, ctx: Context) -> list[str]:
-        """Return the words of ufw, with addresses in place of names of hosts. Raises `Temporary`."""
+        """Return the arguments of ufw, with addresses in place of names of hosts. Raises `Temporary`."""
         found = list(self.match)
         if self.from_addr and self.from_addr in found:
             found[found.index("from") + 1] = await ctx.blocking(looked_up, self.from_addr)
         return found + (["comment", self.comment] if self.comment else [])
 
     def desired(self) -> State:
-        """Return that the rule is there."""
+        """Return that the rule exists."""
         return {"present": True}
 
     async def probe(self, ctx: Context) -> State:
-        """Return whether ufw has the lines that were added for the rule, or would skip the rule."""
+        """Return whether ufw's files have the lines that were added for the rule, or ufw would skip the rule."""
         await released()
         background = ctx.background
         known = background.of.get(self._key) if isinstance(background, Lines) else None
@@ -160,7 +164,7 @@ class Rule(Backed, Ufw):
         return {"present": bool(lines) and all(line.startswith("Skipping ") for line in lines)}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Put the lines of the rule back, or let ufw add the rule with this action and comment."""
+        """Restore the lines of the rule, or run ufw to add the rule with this action and comment."""
         async with file_lock(DIRECTORY):
             known, before = ctx.background, await self._files(ctx)
             if isinstance(known, Lines) and (files := known.restored(self._key, before)):
@@ -170,7 +174,7 @@ class Rule(Backed, Ufw):
             files = await self._files(ctx)
             if isinstance(known, Lines):
                 known.of.pop(self._key, None)
-                if "Skipping" not in done.stdout:  # all lines of the rule are new
+                if "Skipping" not in done.stdout:  # the agent has added none of the rule's lines yet
                     known.of[self._key] = lines_of(files) - lines_of(before)
                 known.seen(files)
 
@@ -190,7 +194,7 @@ class Rule(Backed, Ufw):
         return " ".join([*self.method, *self.match, self.comment or ""])
 
     async def _files(self, ctx: Context) -> Mapping[str, str]:
-        """Return ufw's files of rules, by their paths."""
+        """Return the texts of ufw's files of rules by their paths."""
         found = {}
         for path in RULES:
             with suppress(OSError):
@@ -199,12 +203,12 @@ class Rule(Backed, Ufw):
 
     @classmethod
     async def background(cls, services: Services) -> AsyncIterator[Any]:  # noqa: ARG003 - it needs none
-        """Keep the lines of the rules."""
+        """Keep the lines of the rules for all states."""
         yield Lines()
         await asyncio.Event().wait()
 
     async def _try(self, ctx: Context, *options: str) -> Completed:
-        """Run ufw with the rule; at the end where ufw has no rule before which to insert it."""
+        """Run ufw with the rule; append the rule if ufw has no rule before which to insert it."""
         words = await self.words(ctx)
         done = await ctx.run("ufw", *options, *self.method, *words, check=False)
         if NO_POSITION in done.stdout + done.stderr:
@@ -214,17 +218,17 @@ class Rule(Backed, Ufw):
         return done
 
     def uids(self) -> tuple[Uid, ...]:
-        """Return the uid of the rule: one match has one action."""
+        """Return the uid of the rule, which is its match: one match has one action."""
         return (("ufw", " ".join(self.match)),)
 
     def contradicts(self, other: Resource) -> str | None:
-        """Return why another state gives the same packets another rule: `allow` and `allowed` are one."""
+        """Return why another state contradicts this rule for the same packets; `allow` and `allowed` agree."""
         if isinstance(other, Rule) and self.method == other.method:
             return None if self.comment == other.comment else "comment differs"
         return super().contradicts(other)
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return the rule, as the formula does."""
+        """Return the rule, as the formula reports it."""
         comment = ["comment", self.comment] if self.comment else []
         return {"rule": " ".join([*self.method, *self.match, *comment])}
 
@@ -234,11 +238,11 @@ class Rule(Backed, Ufw):
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return f"{' '.join([self.method[-1], *self.match])} is a rule of ufw already"
+        return f"{' '.join([self.method[-1], *self.match])} is already a rule of ufw"
 
 
 def looked_up(host: str) -> str:
-    """Return an address as it is, and one address of a host of this name. Blocks. Raises `Temporary`."""
+    """Return an address unchanged, and for a host name one of its addresses. Blocks. Raises `Temporary`."""
     try:
         ipaddress.ip_network(host, strict=False)
     except ValueError:
@@ -260,7 +264,7 @@ class Allow(Rule, kind="ufw.allow"):
         - from_addr: 192.0.2.0/24
         - to_port: 22
 
-    Events of ufw's files report that the rule was removed.
+    Events of ufw's files report the removal of the rule.
     """
 
     method: ClassVar[tuple[str, ...]] = ("allow",)
@@ -278,7 +282,7 @@ class Allowed(Rule, kind="ufw.allowed"):
 
 
 class Deny(Rule, kind="ufw.deny"):
-    """ufw drops packets. A new rule comes before all others.
+    """ufw drops packets. A new rule is inserted before all others.
 
     no telnet:
       ufw.deny:
@@ -290,7 +294,7 @@ class Deny(Rule, kind="ufw.deny"):
 
 
 class Limit(Rule, kind="ufw.limit"):
-    """ufw lets at most six connections of one address within half a minute through.
+    """ufw lets at most six connections from one address through in 30 seconds.
 
     ssh:
       ufw.limit:

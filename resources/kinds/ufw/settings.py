@@ -1,4 +1,4 @@
-"""Whether ufw is on, and what it does with packets that no rule decides."""
+"""Whether ufw is on, and what it does with packets that match no rule."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Switch(Ufw, Reversible):
 
     @abstractmethod
     async def turn(self, ctx: Context, *, again: bool) -> None:
-        """Turn ufw on or off; `again` says that this was changed in its settings, too."""
+        """Turn ufw on or off; `again` means that its settings had the other value, too."""
 
     async def inverse(self, ctx: Context) -> Declaration | None:
         """Return whether ufw is on now."""
@@ -60,7 +60,7 @@ class Switch(Ufw, Reversible):
         return Declaration("ufw.enabled" if now["active"] else "ufw.disabled", {"name": self.name})
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch ufw's switch, and its chains in the kernel."""
+        """Watch ufw's switch and its chains in the kernel."""
         chains = [changes(Filter(family, "filter")) for family in ("ip", "ip6")]
         return either(ctx.watch_path(SWITCH), *chains)
 
@@ -88,19 +88,19 @@ class Enabled(Backed, Switch, kind="ufw.enabled"):
       ufw.enabled
 
     Events of the kernel report that its rules were removed, and events of its files that it was turned off. The agent
-    puts back all rules that ufw had loaded, without ufw, which would take ten times as long. Declare the rule that
-    allows ssh before this state.
+    restores all rules that ufw had loaded; it does so without ufw, which would take ten times as long. Declare the rule
+    that allows ssh before this state.
     """
 
     on: ClassVar[bool] = True
 
     async def turn(self, ctx: Context, *, again: bool) -> None:
-        """Put back the rules that were loaded; let ufw load them where they are not known."""
+        """Restore the rules that were loaded; run ufw to load them if the agent does not know them."""
         if not await self._put_back(ctx, again=again):
             await self.ufw(ctx, "--force", "enable")
 
     async def _put_back(self, ctx: Context, *, again: bool) -> bool:
-        """Put back the rules that were loaded, and return whether that could be done."""
+        """Restore the rules that were loaded; return whether this was possible."""
         known = ctx.background
         if not (isinstance(known, Loaded) and await known.is_current(ctx, again=again)):
             return False
@@ -109,23 +109,23 @@ class Enabled(Backed, Switch, kind="ufw.enabled"):
                 together.create_task(known.put_back(ctx, again=again), name="the rules of ufw")
                 together.create_task(self._switch_on(ctx), name="the switch of ufw")
         except* (Permanent, OSError) as errors:
-            ctx.log.warning("the rules of ufw could not be put back, so ufw loads them", why=str(errors.exceptions[0]))
+            ctx.log.warning("the rules of ufw could not be restored, so ufw loads them", why=str(errors.exceptions[0]))
         else:
             return True
         return False
 
     async def _switch_on(self, ctx: Context) -> None:
-        """Write that ufw is on after the next boot. Raises `Permanent` if its settings have no line for that."""
+        """Turn ufw on for the next boot. Raises `Permanent` if its settings have no line for that."""
         text = await ctx.read_text(SWITCH)
         on = re.sub(r"(?m)^ENABLED=.*$", "ENABLED=yes", text)
         if on != text:
             await self.overwrite(ctx, SWITCH, on)
         if "ENABLED=yes" not in on.splitlines():
-            raise Permanent(f"cannot turn ufw on: {SWITCH} does not say whether it is on")
+            raise Permanent(f"cannot turn ufw on: {SWITCH} does not say whether ufw is on")
 
     @classmethod
     async def background(cls, services: Services) -> AsyncIterator[Any]:  # noqa: ARG003 - it needs none
-        """Keep what ufw has loaded."""
+        """Keep what ufw has loaded for all states."""
         yield Loaded()
         await asyncio.Event().wait()
 
@@ -140,7 +140,7 @@ class Disabled(Switch, kind="ufw.disabled"):
     on: ClassVar[bool] = False
 
     async def turn(self, ctx: Context, *, again: bool) -> None:
-        """Let ufw remove its rules."""
+        """Run ufw to remove its rules."""
         await self.ufw(ctx, "disable")
 
 
@@ -152,7 +152,7 @@ class Default(Ufw, Reversible):
     variable: ClassVar[str] = ""
 
     default: Literal["allow", "deny", "reject"]
-    """What happens to packets that no rule decides."""
+    """What happens to packets that match no rule."""
 
     async def probe(self, ctx: Context) -> State:
         """Return the present default."""
@@ -173,7 +173,7 @@ class Default(Ufw, Reversible):
         return (("ufw", f"default {self.direction}"),)
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return the command of ufw, as the formula does."""
+        """Return the command of ufw, as the formula reports it."""
         return {"rule": f"default {self.default} {self.direction}"}
 
     def effect(self, delta: Delta) -> Effect:
@@ -186,7 +186,7 @@ class Default(Ufw, Reversible):
 
 
 class DefaultIncoming(Default, kind="ufw.default_incoming"):
-    """What ufw does with packets to this host that no rule decides.
+    """What ufw does with packets to this host that match no rule.
 
     deny the rest:
       ufw.default_incoming:
@@ -198,7 +198,7 @@ class DefaultIncoming(Default, kind="ufw.default_incoming"):
 
 
 class DefaultOutgoing(Default, kind="ufw.default_outgoing"):
-    """What ufw does with packets from this host that no rule decides.
+    """What ufw does with packets from this host that match no rule.
 
     let all out:
       ufw.default_outgoing:
