@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = LazyLogger("holdfast")
 
-REMAINS = "its change goes on in a thread, and other changes of the same thing wait for its end"
+REMAINS = "its change continues in a thread, and other changes of the same thing wait until it has ended"
 MOST = 16
 """Most calls at once; other requests must find a place on the control socket, too."""
 Answer = dict[str, Any]

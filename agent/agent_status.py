@@ -157,7 +157,7 @@ class AgentStatus:
         """Return how many resources are not as declared, or not watched; empty if there are none."""
         view, total = self._engine.view, number_of(self._resources, "resource")
         counted = {
-            "failed or wait for one that did": len(self._failing),
+            "failed or wait for a failed one": len(self._failing),
             "drifted (paused)": sum(view.policy.known_paused(vertex) for vertex in view.differing),
             "would be changed (noop)": sum(not view.policy.known_paused(vertex) for vertex in view.differing),
             "not watched": len(view.unwatched),

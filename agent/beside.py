@@ -115,7 +115,7 @@ async def joined(
     except Unreachable:  # another one-shot run, or an agent that starts, stops, or listens elsewhere
         raise locked from None
     except ControlError as error:
-        raise HoldfastError(f"cannot apply beside the agent: {error}") from error
+        raise HoldfastError(f"cannot apply while the agent runs: {error}") from error
     return RemoteJournal(rows, line), AgentBeside(line, settings, emit)
 
 

@@ -53,7 +53,7 @@ def read_certificates(settings: CertificateSettings) -> Certificates:
         try:
             context.load_verify_locations(cadata=ca.decode("ascii", "ignore"))
         except (ssl.SSLError, ValueError):
-            raise Unavailable(f"cannot use {settings.ca}: there are no certificates in PEM in it") from None
+            raise Unavailable(f"cannot use {settings.ca}: it contains no certificates in PEM format") from None
     if settings.cert is not None:
         cert = _read(settings.cert, secret=settings.key is None)
         key = cert if settings.key is None else _read(settings.key, secret=True)

@@ -242,7 +242,9 @@ class FunctionCall:
         request = self._request
         module, _, name = request.function.partition(".")
         if not name:
-            raise CallRefused("usage", f"cannot call {request.function}: write MODULE.FUNCTION, as pkg.list_installed")
+            raise CallRefused(
+                "usage", f"cannot call {request.function}: write MODULE.FUNCTION, as in pkg.list_installed"
+            )
         try:
             interface, tool = serving(module)
         except Permanent as error:

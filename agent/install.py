@@ -208,7 +208,7 @@ def _require_safe(*programs: Path) -> None:
         if found.holders:
             real = Path(found.real)
             weak = next((path for path in (*reversed(real.parents), real) if paths.directory(str(path)).holders), real)
-            raise InstallError(f"cannot make a service of {program}: {weak} can be changed by others than root; {hint}")
+            raise InstallError(f"cannot make a service of {program}: users other than root can change {weak}; {hint}")
 
 
 def _systemctl(*words: str) -> None:

@@ -292,7 +292,7 @@ def split_address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
     if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ValueError("write an address and a port, as '127.0.0.1:9464'")
+        raise ValueError("write an address and a port, such as '127.0.0.1:9464'")
     return host, int(port)
 
 

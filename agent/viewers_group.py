@@ -19,8 +19,8 @@ def make() -> str:
         return f"kept the group {GROUP}"
     why = _run(MAKING)
     if why:
-        return f"cannot make the group {GROUP}, whose members may look at the agent: {why}"
-    return f"made the group {GROUP}, whose members may look at the agent: adduser NAME {GROUP}"
+        return f"cannot make the group {GROUP}, whose members may inspect the agent: {why}"
+    return f"made the group {GROUP}, whose members may inspect the agent: adduser NAME {GROUP}"
 
 
 def remove() -> str:

@@ -82,7 +82,7 @@ def remote(path: Path, form: str) -> None:
         say("no remote resource is remembered")
     else:
         for each in found:
-            told = each.identifier or "its creation was begun, and how it ended is not known"
+            told = each.identifier or "its creation has begun, and its outcome is unknown"
             say(f"{each.token} {each.name}: {told}{' (unfinished)' if each.unfinished else ''}")
 
 

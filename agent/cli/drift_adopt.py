@@ -176,7 +176,7 @@ def _of_content(adoption: DriftAdoption, content: bytes) -> Lines:
     if isinstance(call.resource, PathResource) and call.resource.removes:
         yield f"# instead of {call.kind}:"
     else:
-        yield f"# {call.kind} declares a part of the file; the whole of it would be:"
+        yield f"# {call.kind} declares a part of the file; the whole file would be:"
     yield from _state("file.managed", call, {"contents": _text(content, call)})
 
 
@@ -258,7 +258,7 @@ def _of_values(call: Call, before: Values) -> Lines:
     for name, value in before.items():
         argument = RENAMED.get(name, name)
         if value == MASK:
-            yield f"# {name} was another one; it is secret, and not recorded"
+            yield f"# {name} had another value, which is secret"
         elif instead := INSTEAD.get((call.low["state"], name, value)):
             yield from _state(instead, call, {})
         elif argument in known:

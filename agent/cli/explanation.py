@@ -38,7 +38,7 @@ NEXT = {
     "poll": "checked every {every:g} s",
     "event": "checked as soon as its watch reports an event",
     "action": "run again when its declaration changes or a requisite asks for it: no guard says whether it is needed",
-    "superseded": "run again when a state of its sequence is declared differently; a later state of it counts",
+    "superseded": "run again when a state of its sequence is declared differently; the last one is maintained",
     "recheck": "checked with everything else in {when}",
 }
 """What happens next -> text."""

@@ -26,7 +26,7 @@ SPECIAL = {"\\": "\\e", "-": "\\-", '"': "\\(dq", "'": "\\(aq", "^": "\\(ha", "~
 SOCKET = """
 A program can ask the running agent itself, through the socket `control.sock` in the state directory. It sends one
 request, a JSON object in one line with the verb and the fields below. Each response is a JSON object in one line; the
-one with `ok` is the last: `data` has the result, or `error` the reason of a refusal.
+last one has `ok`: `data` has the result, or `error` the reason for a refusal.
 """
 JSON_TYPES = {
     "str": "text",

@@ -140,7 +140,7 @@ class OneShotRun:
         """Return why the run is not complete; empty if it is."""
         if record is None:
             so_far = self._so_far(outcomes, ended)
-            return f"out of time: not converged after {self._options.timeout:g} s; {so_far}"
+            return f"timed out: not converged after {self._options.timeout:g} s; {so_far}"
         return f"interrupted: {self._so_far(outcomes, ended)}" if record.broken_off else ""
 
     def _print_result(self, outcomes: Sequence[Outcome], incomplete: str) -> None:

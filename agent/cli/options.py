@@ -263,16 +263,16 @@ _OPTIONS = {
         "--grains",
         type=_PATH,
         metavar="FILE",
-        help="Use the grains in this file (YAML or JSON) in place of this host's.",
+        help="Use the grains in this file (YAML or JSON) instead of this host's.",
     ),
     "environment": _shared("--environment", metavar="NAME", help="Use the states and the pillar of this environment."),
     "lenient": _shared(
         "--lenient",
         multiple=True,
         metavar="PATTERN",
-        help="In states whose SLS matches, only warn of mistakes that Salt accepts; may be repeated.",
+        help="In states whose SLS matches, only warn about mistakes that Salt accepts; may be repeated.",
     ),
-    "id": _shared("--id", metavar="NAME", help="Use this name of the host in place of its own."),
+    "id": _shared("--id", metavar="NAME", help="Use this name of the host instead of its own."),
 }
 """Field of `ConfigurationSource` -> the option that gives it."""
 

@@ -56,7 +56,7 @@ def show(module: PackageModule, name: str, form: str) -> None:
     """Print one function of a module, or all of them. Raises `UsageError` if there is no such function."""
     if name and name not in module.functions:
         near = nearest(name, module.functions)
-        hint = f"did you mean {near}?" if near else f"there are {', '.join(sorted(module.functions))}"
+        hint = f"did you mean {near}?" if near else f"available: {', '.join(sorted(module.functions))}"
         raise click.UsageError(f"there is no function {module.name}.{name}; {hint}")
     if form == "json":
         facts = module.facts()

@@ -43,7 +43,7 @@ def _schema(path: Path) -> Package:
     except OSError as error:
         told = f"cannot read the schema: {error.strerror}"
     except (ValueError, RecursionError) as error:
-        told = f"this is no schema: {error}"
+        told = f"this is not a schema: {error}"
     hint = "name the schema.json of the older version, which compile has written"
     raise CompileError([Problem(Location(display(path)), "idl-schema", told, hint)])
 
@@ -117,7 +117,7 @@ def _demand_apart(*roots: Path) -> None:
     for number, each in enumerate(real):
         inside = [other for other in real[:number] if os.path.commonpath([each, other]) in (each, other)]
         if inside:
-            raise click.UsageError(f"{each} and {inside[0]} are not apart; sources and outputs are three directories")
+            raise click.UsageError(f"{each} and {inside[0]} overlap; use three separate directories")
 
 
 def _files(package: Package, schema: str, makers: Mapping[str, object], problems: list[Problem]) -> dict[str, str]:

@@ -126,7 +126,7 @@ def page(title: str, facts: Mapping[str, str], rows: Sequence[Row], notes: Seque
         yield f'<p class="faint">{about}</p>\n'
         for row in found:
             room -= len(row.diff)
-            yield _article(row, "" if room > 0 else "left out, for this page would become too large")
+            yield _article(row, "" if room > 0 else "left out, because this page would become too large")
         yield "</section>\n"
     yield from _rest("right", "As declared", [row for row in rows if row.state == "ok"])
     yield from _rest("skipped", "With no reason to run", [row for row in rows if row.state == "skipped"])

@@ -74,7 +74,7 @@ def _edited(text: str, call: Call, arguments: Arguments) -> str:
     try:
         root, old = yaml.compose(text, Loader=yaml.SafeLoader), _data(text, call)
     except (yaml.YAMLError, LookupError, TypeError, AttributeError):
-        raise NoPatchError("the state is written in a form of its own") from None
+        raise NoPatchError("the state is written in an unusual form") from None
     items = _items(root, call)
     places = {name: place for name in arguments if (place := _place(items, name))}
     if not places or any(name in call.low and name not in places for name in arguments):

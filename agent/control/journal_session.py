@@ -94,7 +94,7 @@ class JournalSessions:
         if other and not other.closed:
             since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(other.since))
             raise ControlError(
-                f"another apply (process {other.peer.pid}) has been at work since {since}; "
+                f"another apply (process {other.peer.pid}) has been running since {since}; "
                 "wait until it has ended, or stop it"
             )
         self._session = JournalSession(self._journal, self._engine, peer)

@@ -110,7 +110,7 @@ class AgentConnection:
         """
         text = message(operation, key, *arguments)
         if len(text) > MOST:
-            raise Unwritable(f"the agent takes at most {MOST} bytes at once, and this message is longer")
+            raise Unwritable(f"the agent accepts at most {MOST} bytes at once, and this message is longer")
         if self.broken:
             raise Unwritable(self.broken)
         answered = self._asked[key] = asyncio.get_running_loop().create_future()

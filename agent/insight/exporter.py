@@ -60,7 +60,7 @@ class Exporter:
                 )
             except OSError as error:
                 why = error.strerror or str(error)
-                self._health.set(UNAVAILABLE, f"cannot listen at {settings.listen} for requests of metrics: {why}")
+                self._health.set(UNAVAILABLE, f"cannot listen at {settings.listen} for requests for metrics: {why}")
         if settings.textfile:
             self._writer = asyncio.create_task(self._write(settings.textfile, settings.period), name="metrics")
 

@@ -39,7 +39,7 @@ class PackageFunction:
         known = plugin.declared.schema.called
         if name not in known:
             near = nearest(name, known)
-            listed = f"did you mean {near!r}?" if near else f"there are {', '.join(sorted(known)) or 'none'}"
+            listed = f"did you mean {near!r}?" if near else f"available: {', '.join(sorted(known)) or 'none'}"
             raise ArgumentError(f"cannot call {name}: the package has no such function; {listed}")
         return cls(name, known[name], plugin)
 

@@ -70,7 +70,7 @@ def _parsed(line: bytes) -> tuple[str, str, bytes]:
         data = json.dumps(found["values"], ensure_ascii=False, separators=(",", ":")).encode()
         table, key = found["table"], found["id"]
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"it is no JSON: {error}") from None
+        raise Invalid(f"it is not JSON: {error}") from None
     except (TypeError, KeyError):
         raise Invalid("it is not a JSON object with table, id and values") from None
     if found.keys() != KEYS or not isinstance(table, str) or not isinstance(key, str):

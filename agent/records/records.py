@@ -76,7 +76,7 @@ class Records:
 
     def tell_unwritable(self, why: str) -> None:
         """Report that the file cannot be written."""
-        self._health.set(UNWRITABLE, f"{why}; repairs go on, and their history is written later")
+        self._health.set(UNWRITABLE, f"{why}; repairs continue, and their history is written later")
 
     def tell_written(self) -> None:
         """End that report, unless there is a new reason for it."""

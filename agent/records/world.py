@@ -102,7 +102,7 @@ class StoredWorld:
             async with asyncio.timeout(seconds):
                 yield
         except TimeoutError:
-            why = self._database.trouble or f"no answer of the database in {seconds:g} s"
+            why = self._database.trouble or f"no answer from the database within {seconds:g} s"
             raise Temporary(f"cannot {verb} the shared strings: {why}") from None
         except Invalid as error:
             raise Permanent(f"cannot {verb} the shared strings: {error}") from error

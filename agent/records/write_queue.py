@@ -175,7 +175,7 @@ class WriteQueue:
             _, entry = self._history.popitem(last=False)
             self._size -= entry.size
             self._lost += 1
-            self._health.set(LOST, "records of changes are lost: the database cannot be written for too long")
+            self._health.set(LOST, "records of changes are lost: the database could not be written for too long")
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -210,7 +210,7 @@ class WriteQueue:
             await self._begin()
         except NorthboundError as error:
             self._why = str(error)
-            self._health.set(UNOPENED, f"{self._why}; repairs go on")
+            self._health.set(UNOPENED, f"{self._why}; repairs continue")
             raise
         self._begun = True
         self._health.clear(UNOPENED)
@@ -251,7 +251,7 @@ class WriteQueue:
             with suppress(OSError):  # writing tells what is wrong
                 spare += self.path.stat().st_size - await self._records.driver.used()
         if spare < 0:
-            self._why = f"cannot write {self.path}: what is free on its disk is left to the journal; free some space"
+            self._why = f"cannot write {self.path}: the rest of its disk is reserved for the journal; free some space"
             self._records.tell_unwritable(self._why)
             raise Unavailable(self._why)
 

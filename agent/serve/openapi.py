@@ -19,9 +19,9 @@ ERROR = {"type": "object", "required": ["error"], "properties": {"error": {"type
 EVENT = {"type": "object", "properties": {name: {"type": "string"} for name in ("event", "data", "id")}}
 FAILURES = {
     "400": "The request is not valid.",
-    "401": "By TCP: the token is missing or wrong.",
+    "401": "Over TCP: the token is missing or wrong.",
     "404": "There is no such table or record.",
-    "421": "By TCP: this server does not have that name.",
+    "421": "Over TCP: this server does not have that name.",
     "502": "The answer of the agent cannot be passed on.",
     "503": "The agent does not answer, or is too busy.",
 }

@@ -46,7 +46,7 @@ def _count(most: int, default: int) -> dict[str, Any]:
 
 ANSWER, STREAM = 10, 3600
 """Seconds that the agent has for an answer, and that a stream lasts, by default."""
-AFTER = Parameter("after", {"type": "string"}, "Only records with greater IDs: `next` of the page before.", str)
+AFTER = Parameter("after", {"type": "string"}, "Only records with greater IDs: `next` of the previous page.", str)
 BEFORE = Parameter("before", {"type": "string"}, "Only records with smaller IDs.", str)
 LIMITED = Parameter("limit", _count(MOST, 100), "Most records of the page.", _number(MOST))
 NEWEST = Parameter("newest", {"type": "boolean", "default": False}, "From the greatest ID downwards.", _truth)
@@ -69,7 +69,7 @@ def values(request: Request, known: Sequence[Parameter]) -> dict[str, Any]:
     for name, texts in request.query.items():
         parameter = by_name.get(name)
         if parameter is None:
-            raise HttpError(400, f"there is no parameter {name!r}; there are: {', '.join(by_name) or 'none'}")
+            raise HttpError(400, f"there is no parameter {name!r}; available: {', '.join(by_name) or 'none'}")
         if len(texts) > 1 and not parameter.several:
             raise HttpError(400, f"the parameter {name!r} is repeated")
         try:

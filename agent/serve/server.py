@@ -43,7 +43,7 @@ class ListenAddress(NamedTuple):
         """Return the place of `unix:PATH` or `127.0.0.1:PORT`. Raises `ValueError`."""
         if text.startswith("unix:"):
             if not (path := text.removeprefix("unix:")):
-                raise ValueError("after unix: there is a path")
+                raise ValueError("a path must follow unix:")
             return cls(Path(os.path.abspath(path)))  # noqa: PTH100 - removes ".."
         host, _, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")

@@ -97,7 +97,9 @@ class EtcdSettings(SettingsGroup):
     @classmethod
     def _of_keys(cls, prefix: str) -> str:
         if not re.fullmatch(PREFIX, prefix):
-            raise ValueError("a prefix begins and ends with '/', as '/holdfast/'; between, it has letters, digits, ._-")
+            raise ValueError(
+                "a prefix begins and ends with '/', such as '/holdfast/'; it may have letters, digits, ._-"
+            )
         return prefix
 
     @property

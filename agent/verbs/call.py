@@ -67,7 +67,7 @@ class CallFunction(ControlRequest, verb="call"):
 def call(
     function: str, words: tuple[str, ...], source: ConfigurationSource, form: str, *, test: bool, timeout: float | None
 ) -> None:
-    """Call one function of an interface or a package, as `pkg.list_installed nginx`.
+    """Call one function of an interface or a package, such as `pkg.list_installed nginx`.
 
     `holdfast describe` lists the functions, `holdfast describe pkg` those of one module. Arguments are given in order
     or by name (`refresh=true`). The values of a parameter that takes several are further words, or are separated by

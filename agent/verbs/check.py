@@ -28,7 +28,7 @@ def _codes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
 @click.option(
     "--ignore", multiple=True, metavar="CODE", callback=_codes, help="Leave out warnings of this code; may be repeated."
 )
-@click.option("--strict", is_flag=True, help="Warnings fail, too (exit code 1).")
+@click.option("--strict", is_flag=True, help="Treat warnings as failures (exit code 1).")
 def check(sls: tuple[str, ...], source: ConfigurationSource, form: str, ignore: tuple[str, ...], strict: bool) -> None:
     """Find errors and probable mistakes in states.
 

@@ -24,7 +24,7 @@ def db() -> None:
 def check(source: ConfigurationSource, form: str) -> None:
     """Read every record, and let SQLite check the file; name what cannot be read.
 
-    Works beside the running agent.
+    Works while the agent runs.
 
     Exit codes: 0 everything can be read; 1 something is wrong, or there are no records; 77 not permitted.
     """
@@ -55,7 +55,7 @@ def compact(source: ConfigurationSource) -> None:
 def export(source: ConfigurationSource, path: Path | None) -> None:
     """Write all records as JSON lines, each an object with table, id and values, as they are at one moment.
 
-    Works beside the running agent. Secrets are masked, as in the database.
+    Works while the agent runs. Secrets are masked, as in the database.
 
     Exit codes: 0 done; 1 a record cannot be read, or the file exists or cannot be written; 77 not permitted.
     """
@@ -74,7 +74,7 @@ def import_(source: ConfigurationSource, path: Path, replace: bool) -> None:
 
     The agent must not run.
 
-    Exit codes: 0 done; 1 the agent runs, or a line is no record of this version; 3 settings cannot be used; 77 not
+    Exit codes: 0 done; 1 the agent runs, or a line is not a record of this version; 3 settings cannot be used; 77 not
     permitted.
     """
     from holdfast.agent.cli import database
@@ -89,7 +89,7 @@ def import_(source: ConfigurationSource, path: Path, replace: bool) -> None:
 def remote(source: ConfigurationSource, form: str) -> None:
     """Show the remote resources that the agent remembers: kind, name, and what the plugin calls each of them.
 
-    Works beside the running agent. `--format json` also has their last states, without secrets.
+    Works while the agent runs. `--format json` also has their last states, without secrets.
 
     Exit codes: 0 done; 1 there are no records, or they cannot be read; 77 not permitted.
     """

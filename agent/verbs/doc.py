@@ -20,7 +20,7 @@ def doc(kind: str | None, source: ConfigurationSource, form: str) -> None:
 
     Without KIND, all kinds are listed, your own included. KIND is a family (`file`), a kind (`file.managed`), `all` for
     the arguments that every state takes, or `codes` for the codes of all errors and warnings. Kinds whose files or
-    schema cannot be read are left out, which is said on standard error.
+    schema cannot be read are left out, with a message on standard error.
     """
     if kind == "codes":
         from holdfast.agent.cli import codes_reference

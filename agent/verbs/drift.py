@@ -19,8 +19,8 @@ _about = click.argument("word", metavar="ID|RESOURCE", shell_complete=completed(
 def drift() -> None:
     """Review what differed from its declaration, and was or would be repaired: list, show, restore, adopt, keep.
 
-    Each drift is new, seen or done. The commands work from the records on the disk, also without a running agent. Name
-    a drift by its ID, or by its resource, which stands for the newest drift of that resource.
+    Each drift is new, seen or done. The commands use the records on the disk, and need no running agent. Name a drift
+    by its ID, or by its resource, which means the newest drift of that resource.
     """
 
 
@@ -38,7 +38,7 @@ def list_(
 
     Shows the ID, when the drift was found, who caused it as far as that is known, and whether it was repaired.
 
-    Exit codes: 0 done, also if there is none; 1 there are no records; 77 not permitted.
+    Exit codes: 0 done, even if there is none; 1 there are no records; 77 not permitted.
     """
     from holdfast.agent.cli import drift
 
@@ -63,7 +63,7 @@ def show(word: str, source: ConfigurationSource, form: str) -> None:
 @_about
 @source("config", "state_dir")
 @click.option(
-    "--to", "to", type=click.Path(path_type=Path), metavar="PATH", help="Write here; default: beside, as PATH.restored."
+    "--to", "to", type=click.Path(path_type=Path), metavar="PATH", help="Write to this path; default: PATH.restored."
 )
 @click.option("--in-place", is_flag=True, help="Put it back in its place, and pause the resource.")
 @click.option(
@@ -88,7 +88,7 @@ def restore(
     that the running agent does not repair it again; `holdfast drift adopt` prints the change of the states that would
     make it permanent. Set-uid and set-gid bits are not restored.
 
-    Exit codes: 0 it was restored; 1 it cannot be; 69 no agent answers (--in-place); 77 not permitted.
+    Exit codes: 0 it was restored; 1 it cannot be restored; 69 no agent answers (--in-place); 77 not permitted.
     """
     from holdfast.agent.cli import drift_restore
 
@@ -107,8 +107,8 @@ def adopt(word: str, source: ConfigurationSource, form: str) -> None:
     """Print the change of the states that would make a drift permanent; change nothing.
 
     That is a patch for `patch -p1` in the states directory: of the source of a file, or of the state file, where the
-    arguments are literal text there. Otherwise it is the arguments as they would have to be, with the reason, or what
-    decides the content: a template, the pillar, or grains.
+    arguments are literal text there. Otherwise, the verb prints the arguments as they would have to be, with the
+    reason, or names what decides the content: a template, the pillar, or grains.
 
     Exit codes: 0 the change was printed; 1 the drift cannot be adopted; 3 states or settings cannot be used; 77 not
     permitted.

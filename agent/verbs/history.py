@@ -51,19 +51,19 @@ def history(source: ConfigurationSource, form: str, limit: int, diff: bool, **as
     """Show what has changed on this host, newest first, and who asked for it.
 
     Shows the passes of the agent and of `apply` with their changes and failures, and what operators did (`pause`,
-    `resume`), from the records on the disk: also without a running agent, and from before its start. A failure that
-    lasts is one entry, at the time of its first attempt. Secrets are masked.
+    `resume`), from the records on the disk. It needs no running agent, and includes what happened before the agent was
+    started. A lasting failure is one entry, at the time of its first attempt. Secrets are masked.
 
     The cause is why the resource ran. The origin is why it changed: the host had drifted, the states were changed, an
     operator asked for it, the agent was started, or another resource had changed.
 
-    The order is that in which the records were written, also if the clock was wrong for a while. A list that is cut off
+    Entries are in the order in which they were written, even if the clock was wrong for a while. A list that is cut off
     names the ID with which `--before` continues it.
 
     A time is a span before now (90s, 2h, 3d), 20:15 of today, 2026-11-23, or '2026-11-23 20:15'. The ID before a change
     is the one that `holdfast drift show` and `restore` take.
 
-    Exit codes: 0 done, also if nothing is found; 1 there are no records; 77 not permitted.
+    Exit codes: 0 done, even if nothing is found; 1 there are no records; 77 not permitted.
     """
     from holdfast.agent.cli import history
 

@@ -69,7 +69,8 @@ def compile(idl: Path, out_pack: Path, out_provider: Path, target: str, stale: b
 def new(name: str, folder: Path | None, target: str) -> None:
     """Make a package with an example resource, and compile it.
 
-    The provider, its tests and an agent that uses it are there as well; README.md in the new folder says what is next.
+    The package includes the provider, its tests, and an agent that uses it; README.md in the new folder describes the
+    next steps.
     """
     from holdfast.agent.cli import packages
 

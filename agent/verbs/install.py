@@ -19,7 +19,7 @@ def install(root: Path, no_start: bool) -> None:
     """Install the agent as a service of this host.
 
     Creates settings, directories, the systemd units, completion, the manual page, and, except with --root, the group
-    holdfast, whose members may look at the agent. Settings and files that were edited are kept.
+    holdfast, whose members may inspect the agent. Settings and files that were edited are kept.
     """
     from holdfast.agent.install import install as steps
 

@@ -23,7 +23,7 @@ def interface() -> None:
 @_file
 @click.option("--name", metavar="NAME", help="Name of the interface; default: __virtualname__, or the file's name.")
 def propose(module: Path, name: str | None) -> None:
-    """Print a skeleton of an interface with the functions of a module, to be edited.
+    """Print a skeleton of an interface with the functions of a module, for you to edit.
 
     The module is read, not run: Salt's execution modules need no Salt. `**kwargs` becomes `options`, a function that
     uses `__opts__["test"]` gets `test`, and types follow the annotations or the defaults.

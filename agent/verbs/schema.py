@@ -16,7 +16,7 @@ from holdfast.agent.verbs import REFERENCE, verb
 def schema(files: str, source: ConfigurationSource) -> None:
     """Print the JSON schema of state files, pillar files, top files, or agent.yaml.
 
-    Editors complete and check YAML files by it. The schema of state files has all kinds, your own included.
+    Editors use it to complete and check YAML files. The schema of state files has all kinds, your own included.
     """
     from holdfast.agent.cli.options import print_json
     from holdfast.agent.configuration import ConfigurationCompiler

@@ -43,14 +43,14 @@ def _place(_: click.Context, __: click.Parameter, value: str | None) -> Any:
     "names",
     multiple=True,
     metavar="HOST",
-    help="Also accept requests to a port under this name, with its port: that of a proxy; may be repeated.",
+    help="Also accept requests to a port under this name and port, such as those of a proxy; may be repeated.",
 )
 @source("config", "state_dir")
 @reports_problems
 def serve(source: ConfigurationSource, place: Any, token_file: Path | None, names: tuple[str, ...]) -> None:
-    """Serve records of the running agent by HTTP until SIGTERM or Ctrl-C.
+    """Serve records of the running agent over HTTP until SIGTERM or Ctrl-C.
 
-    Start it as a user of the group that may look at the agent; root is refused. The document /v1/openapi.json describes
+    Start it as a user of the group that may inspect the agent; root is refused. The document /v1/openapi.json describes
     all paths. Requests to a port need a token, which is new at each start, in a file that only this user can read.
     """
     from holdfast.agent.cli.terminal import say

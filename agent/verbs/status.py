@@ -61,7 +61,7 @@ def status(
 
     With --wait, first wait until the host has converged, or cannot converge by itself: nothing runs, nothing waits for
     a retry or for the end of a pause, and something has failed, is left alone (noop, pause), or the states do not
-    compile. Wait also for an agent that is being restarted: until the timeout, or for 10 s without --timeout. After an
+    compile. Also wait for an agent that is being restarted: until the timeout, or for 10 s without --timeout. After an
     edit: `holdfast reload && holdfast status --wait`.
 
     Exit codes: 0 converged; 1 not converged (something failed, is running, is not watched, or is left alone by noop; or

@@ -50,7 +50,7 @@ class LiveView(ControlRequest, verb="watch", viewers="masked", stream=True):
 def watch(source: ConfigurationSource) -> None:
     """Show the graph of the running agent as it converges.
 
-    `q` or Ctrl-C ends the view. Without a capable terminal, the log is shown, as by `log --follow`.
+    `q` or Ctrl-C ends the view. On a terminal without cursor control, the log is shown, as with `log --follow`.
     """
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         log.show(source.view(), "text", log.LogLines(follow=True))

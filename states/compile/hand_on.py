@@ -25,9 +25,7 @@ def misplaced(chunks: Sequence[Chunk]) -> Iterator[Problem]:
     for chunk in chunks:
         resource = chunk.checked.resource if chunk.checked else None
         if isinstance(resource, Contributing) and not _before_a_file(chunk):
-            message = (
-                f"{chunk.identity} would have no effect: it comes before no state of {resource.contribution().path}"
-            )
+            message = f"{chunk.identity} would have no effect: no state of {resource.contribution().path} requires it"
             hint = "add '- require_in: [{file: ID}]', with the ID of the state that manages the file"
             yield chunk.spot.problem("accumulator-orphan", message, hint)
         if isinstance(resource, (Contributing, SettingVariables)):

@@ -91,7 +91,7 @@ def _not_absent(chunk: Chunk, target: Target, found: Chunk) -> Problem | None:
     here, there = [isinstance(each, Referring) and each.is_absent() for each in both]
     if here or not there:
         return None
-    text = f"{chunk.identity} refers to {found.identity}, which is to be absent"
+    text = f"{chunk.identity} refers to {found.identity}, which is declared absent"
     return target.spot.problem("reference-absent", text, "write `ensure: absent` here as well, or refer to another one")
 
 

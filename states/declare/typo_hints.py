@@ -15,7 +15,7 @@ BOOLEAN = "YAML reads yes, no, on, off, true and false as booleans: quote them i
 
 def deeper(key: str, example: str) -> str:
     """Return the hint for a key without its list: the items may not be indented below the key."""
-    return f"indent the lines below '- {key}:' that belong to it, so that they begin right of its dash: '  - {example}'"
+    return f"indent the lines that belong to '- {key}:', so that they begin to the right of its dash: '  - {example}'"
 
 
 def glued(items: Sequence[Item]) -> tuple[Item, str] | None:

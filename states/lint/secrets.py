@@ -80,5 +80,5 @@ def secrets_of_templates(subject: Subject) -> Iterator[Problem]:
 def _said(name: str, value: str) -> str:
     """Return the message for a secret."""
     if HASH.fullmatch(value.strip()):
-        return f"a state file contains the hash of {name!r}: everybody who can read the states can try passwords on it"
+        return f"a state file contains the hash of {name!r}: all who can read the states can try passwords against it"
     return f"{name!r} is given in plain text"

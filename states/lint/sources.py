@@ -89,7 +89,7 @@ def _undefined(template: Template, names: NameFinder, call: Checked) -> Iterator
         hint = (
             f"did you mean {near}?" if near else "add it to 'context', give a default, or test whether it 'is defined'"
         )
-        text = f"{name.name!r} is not defined, nor by {call.chunk.identity} ({call.chunk.spot.location})"
+        text = f"{name.name!r} is not defined; {call.chunk.identity} ({call.chunk.spot.location}) does not define it"
         yield template.problem(name.lineno, name.name, "template-name", text, hint)
 
 

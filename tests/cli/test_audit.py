@@ -197,7 +197,7 @@ def test_five_thousand_resources_make_a_page_of_bounded_size_and_time():
     large = [Row("x", "would-change", "content", "said", "a.sls:1", {}, "+" + "x" * (9 << 20)) for _ in range(3)]
     text = "".join(page("t", {}, large, []))
     assert len(text) < 20 << 20
-    assert "left out, for this page would become too large" in text
+    assert "left out, because this page would become too large" in text
 
 
 def test_each_kind_declares_what_its_changes_concern():

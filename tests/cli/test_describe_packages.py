@@ -48,7 +48,7 @@ def test_all_modules_are_listed_with_those_of_packages(config):
 def test_a_function_that_does_not_exist_is_refused(config):
     """With the one that may be meant."""
     assert "did you mean count?" in in_process("describe", "notes.counted", "--config", config, check=64).stderr
-    assert "there are count" in in_process("describe", "notes.x", "--config", config, check=64).stderr
+    assert "available: count" in in_process("describe", "notes.x", "--config", config, check=64).stderr
     one = json.loads(in_process("describe", "notes.count", "--config", config, "--format", "json", check=0).stdout)
     assert [each["name"] for each in one["parameters"]] == ["owner", "password"]
 

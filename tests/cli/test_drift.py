@@ -494,7 +494,7 @@ RECORDED: list[tuple[str, dict[str, object], dict[str, object], str]] = [
     ("pkg.installed[package]", {}, {"nginx": {"old": "1.2", "new": "1.3"}}, "    - pkgs:\n      - nginx: '1.2'\n"),
     ("pkg.installed[package]", {}, {"nginx": {"old": "", "new": "1.3"}}, "  pkg.removed:\n"),
     ("user.present[alice]", {"shell": "/bin/sh", "passwd": "********"}, {}, "    - shell: /bin/sh\n"),
-    ("user.present[alice]", {"passwd": "********"}, {}, "# passwd was another one; it is secret, and not recorded\n"),
+    ("user.present[alice]", {"passwd": "********"}, {}, "# passwd had another value, which is secret\n"),
     ("sysctl.present[net.ipv4.ip_forward]", {"value": "1"}, {}, "    - value: '1'\n"),
 ]
 

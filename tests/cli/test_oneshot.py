@@ -306,7 +306,7 @@ def test_out_of_time_names_the_command_that_was_ended(tree):
     said = tree("apply", "--timeout", "1.5", check=4).stdout
 
     assert re.search(
-        r"^out of time: not converged after 1\.5 s; cmd\.run\[slow\] was ended after \d+\.\d s; 1 of 3 states were",
+        r"^timed out: not converged after 1\.5 s; cmd\.run\[slow\] was ended after \d+\.\d s; 1 of 3 states were",
         said,
         re.MULTILINE,
     )

@@ -242,7 +242,8 @@ def test_there_is_one_apply_at_a_time(tree):
         with applying(tree, agent) as process:
             said = tree("apply", check=1).stderr
             assert (
-                f"cannot apply beside the agent: another apply (process {process.pid}) has been at work since 2" in said
+                f"cannot apply while the agent runs: another apply (process {process.pid}) has been running since 2"
+                in said
             )
             assert "wait until it has ended" in said
             tree("plan", check=2)
@@ -275,7 +276,7 @@ def test_apply_changes_nothing_if_the_agent_refuses_the_connection(tree):
                 one.sendall(b'{"verb": "log", "follow": true, "lines": 1}\n')
                 assert one.recv(10)
             said = tree("apply", check=1).stderr
-        assert "cannot apply beside the agent: cannot serve more than" in said
+        assert "cannot apply while the agent runs: cannot serve more than" in said
         assert (tree.host / "conf").read_text() == "one\n"
 
 

@@ -409,7 +409,7 @@ def test_a_pause_does_not_hide_failures(tree):
         tree("pause", check=0)
         status = tree.json("status", check=1)["status"]
 
-    assert re.fullmatch(r"2 of \d+ resources failed or wait for one that did", before)
+    assert re.fullmatch(r"2 of \d+ resources failed or wait for a failed one", before)
     assert status == f"paused until `holdfast resume`: drift is noticed, nothing is repaired; {before}"
 
 

@@ -396,7 +396,7 @@ def test_a_mistake_in_an_environment_names_the_setting(tmp_path, value):
         ("lint: {ignore: x}", "the setting 'lint.ignore' is wrong: it must be a list, not 'x'"),
         (
             "metrics: {listen: a}",
-            "the setting 'metrics.listen' is wrong: write an address and a port, as '127.0.0.1:9464', not 'a'",
+            "the setting 'metrics.listen' is wrong: write an address and a port, such as '127.0.0.1:9464', not 'a'",
         ),
     ],
 )

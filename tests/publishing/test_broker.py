@@ -124,7 +124,7 @@ def test_a_file_without_certificates_is_refused(tmp_path, content):
     """An empty list of authorities would accept nobody, with a message that says less."""
     path = tmp_path / "ca.pem"
     path.write_bytes(content)
-    with pytest.raises(Unavailable, match=f"cannot use {path}: there are no certificates in PEM in it"):
+    with pytest.raises(Unavailable, match=f"cannot use {path}: it contains no certificates in PEM format"):
         made(ca=path)
 
 

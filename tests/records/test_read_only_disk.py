@@ -64,7 +64,7 @@ def test_an_agent_repairs_and_tells_while_its_disk_is_read_only(tree: Tree, disk
         assert (tree.host / "watched").read_text() == "drifted"
         texts = {each["code"]: each["text"] for each in tree.json("status")["health"]}
         assert "file system" in texts["journal-unwritable"]
-        assert "repairs go on, and their history is written later" in texts["records-unwritable"]
+        assert "repairs continue, and their history is written later" in texts["records-unwritable"]
         assert len(tree.json("history", check=0)["history"]) == 4
         assert tree("db", "check", check=0)
 

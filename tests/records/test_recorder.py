@@ -349,7 +349,7 @@ async def test_records_that_cannot_be_opened_are_a_condition_until_they_can(tmp_
     (condition,) = desk.health.conditions
     assert condition.code == "records-unopened"
     assert condition.text.startswith(f"{tmp_path}/records.db was written by a newer version (layout 999; ")
-    assert condition.text.endswith("; repairs go on")
+    assert condition.text.endswith("; repairs continue")
     (tmp_path / "records.db").unlink()
     assert await desk.recorder.queue.flush()
     assert not desk.health.conditions

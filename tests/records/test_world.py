@@ -308,7 +308,7 @@ async def test_a_database_that_does_not_answer_fails_for_now(monkeypatch: pytest
     hanging = StoredWorld(database, lambda: "web1")
 
     for use in (hanging.string("x"), hanging.set_string("x", "y"), anext(hanging.watch_hosts("x"))):
-        with pytest.raises(Temporary, match=r"no answer of the database in 0\.01 s"):
+        with pytest.raises(Temporary, match=r"no answer from the database within 0\.01 s"):
             await use  # type: ignore[misc]
 
 

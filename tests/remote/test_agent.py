@@ -270,7 +270,7 @@ def test_an_agent_that_is_killed_during_a_creation_asks_with_the_same_token_agai
     with Agent(site.tree) as again:
         again.wait(lambda: site.resource()["result"] is True, "the end of the run")
 
-    assert "notes:note:Note the note: its creation was begun, and how it ended is not known" in known
+    assert "notes:note:Note the note: its creation has begun, and its outcome is unknown" in known
     first, second = tokens.read_text().split()
     assert first == second != ""
     assert site.created == ["web"]

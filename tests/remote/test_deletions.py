@@ -262,4 +262,4 @@ def test_a_resource_cannot_refer_to_one_that_is_to_be_absent(cloud):
 
     (problem,) = caught.value.problems
     assert (problem.code, problem.location.line) == ("reference-absent", 7)
-    assert problem.message == "aws-ec2.security_group[web] refers to aws-ec2.vpc[main], which is to be absent"
+    assert problem.message == "aws-ec2.security_group[web] refers to aws-ec2.vpc[main], which is declared absent"

@@ -146,7 +146,7 @@ async def test_an_etcd_that_hangs_later_fails_writes_within_the_patience(make, e
         await host.world.set_string("x", "1")
         monkeypatch.setattr(world_database, "PATIENCE", 0.2)
         line.flows.clear()
-        with pytest.raises(Temporary, match=r"no answer of the database in 0\.2 s"):
+        with pytest.raises(Temporary, match=r"no answer from the database within 0\.2 s"):
             await host.world.set_string("x", "2")
         assert await host.world.string("x") == "1"
         line.flows.set()
@@ -225,7 +225,7 @@ async def test_a_wrong_authority_is_told_and_the_right_one_is_used_without_a_res
         with pytest.raises(Temporary, match="CERTIFICATE_VERIFY_FAILED"):
             await host.world.string("x")
         ca.write_bytes(b"no certificate\n")
-        await host.until(lambda: "there are no certificates in PEM in it" in host.trouble)
+        await host.until(lambda: "it contains no certificates in PEM format" in host.trouble)
         ca.write_bytes((at / "ca.pem").read_bytes())
         await host.until(lambda: not host.trouble)
         await host.world.set_string("x", "1")
