@@ -74,7 +74,7 @@ async def failure(provider: Any, **config: Any) -> str:
 @pytest.mark.parametrize("secure", ["no"], indirect=True)
 async def test_a_server_whose_certificate_another_authority_has_signed_is_refused(provider, secure, certificates):
     """Also with the authorities of Node.js; and one that is for another name."""
-    hint = "`authority` names the file with those who may have signed it"
+    hint = "`authority` names the file with the trusted authorities"
     other = await failure(provider, **{**secure.access, "authority": certificates / "other.pem"})
     nodes = await failure(provider, **{name: value for name, value in secure.access.items() if name != "authority"})
     name = await failure(provider, **{**secure.access, "host": "localhost"})

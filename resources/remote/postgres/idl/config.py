@@ -16,13 +16,13 @@ class SslMode(idl.Enum):
     DISABLE = "disable"
     """Never."""
     PREFER = "prefer"
-    """If the server offers it; its certificate is not checked."""
+    """If the server offers it. The certificate of the server is not checked."""
     REQUIRE = "require"
-    """Always; the certificate of the server is not checked."""
+    """Always. The certificate of the server is not checked."""
     VERIFY_CA = "verify-ca"
-    """Always, and the certificate of the server must be of an authority that is trusted."""
+    """Always. A trusted authority must have signed the certificate of the server."""
     VERIFY_FULL = "verify-full"
-    """The same, and the certificate must be for this host."""
+    """As `verify-ca`, and the certificate must also be for this host."""
 
 
 class Server(idl.Config):
@@ -31,27 +31,29 @@ class Server(idl.Config):
     host: str = "/var/run/postgresql"
     """Name or address of the server, or the directory of its unix socket."""
     port: int = idl.field(default=5432, minimum=1, maximum=65535)
-    """Port of the server, which is part of the name of its socket, too."""
+    """Port of the server. The name of its socket contains this number, too."""
     user: Identifier = idl.field(optional=True)
-    """Role to connect as; by default the one with the name of the user that the plugin runs as."""
+    """Role to connect as. The default is the name of the user that the plugin runs as."""
     database: Identifier = "postgres"
-    """Database to connect to for roles and databases. It must exist, and should be no database of an application."""
+    """Database to connect to for roles and databases. It must exist, and should not be the database of an
+    application."""
     password: str = idl.field(optional=True, secret=True, shortest=1)
-    """Password of that role. Without it, the server must accept the user as it is."""
+    """Password of the role. If it is not given, the server must accept the user without a password."""
     ssl_mode: SslMode = SslMode.VERIFY_FULL
     """How a connection over TCP is encrypted."""
     ssl_root_certificate: idl.Path = idl.field(optional=True)
     """File with the authorities that may sign the certificate of the server."""
     connect_timeout: Seconds = idl.field(default=10, unit="seconds")
-    """How long a connection may take."""
+    """Greatest duration of the attempt to connect."""
     lock_timeout: Seconds = idl.field(default=10, unit="seconds")
-    """How long a change waits for others, who hold a lock; it is tried again later."""
+    """How long a change waits for a lock that another session holds. After that time, the change is tried again
+    later."""
     statement_timeout: Seconds = idl.field(default=300, unit="seconds")
-    """How long a statement may take, such as the copy of a large template."""
+    """Greatest duration of a statement, such as the copy of a large template."""
     event_schema: str = idl.field(default="holdfast", longest=50, pattern="[ -~]*")
-    """Schema in each database that holds the event triggers of the provider, by which it learns of changes at once.
+    """Schema, in each database, for the event triggers that notify the provider of changes at once.
 
-    If it is empty, or if the role is no superuser, the provider creates nothing and looks every `poll` seconds.
+    If it is empty, or if the role is not a superuser, the provider creates nothing and polls every `poll` seconds.
     """
     poll: Seconds = idl.field(default=30, unit="seconds")
-    """How often the provider looks at schemas, extensions and privileges where no event trigger tells it of changes."""
+    """How often the provider polls schemas, extensions and privileges if no event trigger reports their changes."""

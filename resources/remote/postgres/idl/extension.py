@@ -8,7 +8,7 @@ from .schema import SchemaId
 
 
 class Extension(idl.Resource):
-    """An extension that is installed in a database; its files must be on the server.
+    """An extension that is installed in a database. The server must have the files of the extension.
 
     hstore:
       postgres.extension:
@@ -17,14 +17,15 @@ class Extension(idl.Resource):
     """
 
     database: idl.Ref[Database] = idl.field(replaces=True)
-    """Database that it is installed in."""
+    """Database in which the extension is installed."""
     name: Identifier = idl.field(replaces=True)
     """Name of the extension."""
     schema: SchemaId = idl.field(computed=True)
-    """Schema of its objects, `database/schema`; by default the one that the extension names, or `public`."""
+    """Schema of its objects, `database/schema`. The default is the schema that the extension names, or `public`."""
     version: str = idl.field(computed=True, shortest=1, longest=63)
-    """Its version; by default the newest one when it is installed."""
+    """Version of the extension. By default, the newest version is installed and then kept."""
     cascade: bool = False
-    """Install the extensions that it needs as well, and drop what depends on it when it is dropped."""
+    """Whether the extensions that this one needs are installed, too, and what depends on this one is dropped with
+    it."""
     oid: int = idl.field(out=True)
-    """Number of the extension in the database."""
+    """Number (OID) of the extension in the database."""

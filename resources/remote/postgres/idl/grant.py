@@ -9,7 +9,7 @@ from .schema import SchemaId
 
 
 class Objects(idl.Enum):
-    """What a grant is about."""
+    """The objects of a grant."""
 
     SCHEMA = "schema"
     """The schema itself: `create`, `usage`."""
@@ -25,7 +25,7 @@ class Privilege(idl.Enum):
     """What a role may do."""
 
     ALL = "all"
-    """All privileges that such an object has."""
+    """All privileges of this kind of object."""
     SELECT = "select"
     INSERT = "insert"
     UPDATE = "update"
@@ -48,17 +48,19 @@ class _Privileges(idl.Resource, delete_first=True):
     role: idl.Ref[Role] = idl.field(replaces=True)
     """Role that has the privileges; `public` means all roles."""
     privileges: set[Privilege]
-    """What it may do. An empty set means nothing: privileges that others have granted are revoked."""
+    """What the role may do. With an empty set, the role may do nothing: privileges that others have granted are
+    revoked."""
     grantable: bool = False
-    """It may grant these privileges to others."""
+    """Whether the role may grant these privileges to others."""
     exact: bool = True
-    """Revoke privileges that are not declared here. If several grants are about the same objects, all say `false`."""
+    """Whether privileges that are not declared here are revoked. If several grants have the same objects, set `false`
+    in each."""
 
 
 class Grant(_Privileges):
     """Privileges of a role on a schema, or on the tables, sequences or functions in it.
 
-    Objects that are created later get them at once. Objects that the role owns are left alone.
+    The role gets them on objects that are created later, at once. Objects that the role owns are not changed.
 
     reports:
       postgres.grant:
@@ -71,9 +73,10 @@ class Grant(_Privileges):
     schema: SchemaId = idl.field(replaces=True)
     """Schema, `database/schema`."""
     objects: Objects = idl.field(default=Objects.SCHEMA, replaces=True)
-    """What in the schema."""
+    """Kind of the objects in the schema, or the schema itself."""
     only: set[Identifier] = idl.field(optional=True, replaces=True)
-    """Names of tables, sequences or functions, which must exist; if not given, all of the schema."""
+    """Names of tables, sequences or functions, which must exist. By default, the grant is for all objects of this
+    kind."""
 
 
 @idl.exactly_one("schema", "database")

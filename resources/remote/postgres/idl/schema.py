@@ -19,18 +19,19 @@ class Schema(idl.Resource):
     """
 
     database: idl.Ref[Database] = idl.field(replaces=True)
-    """Database that it is in."""
+    """Database that contains the schema."""
     name: Identifier = idl.field(replaces=True)
     """Name of the schema."""
     owner: idl.Ref[Role] = idl.field(computed=True)
-    """Role that owns it."""
+    """Role that owns the schema."""
     comment: Comment = idl.field(optional=True)
-    """What the schema is for. If it is not given, it is left as it is."""
+    """What the schema is for. If it is not given, the present comment is kept."""
     cascade: bool = False
-    """A deletion drops it with all that it contains. Otherwise a schema that is not empty is not dropped."""
+    """Whether a deletion drops the schema with everything in it. Otherwise, a schema that is not empty is not
+    dropped."""
     oid: int = idl.field(out=True)
-    """Number of the schema in the database."""
+    """Number (OID) of the schema in the database."""
 
 
 SchemaId = Annotated[idl.Ref[Schema], idl.limits(pattern="[^/]+/[^/]+")]
-"""A schema: `{ref: STATE}`, or database and name with a slash between them, `shop/app`."""
+"""A schema: `{ref: STATE}`, or the database and the name, separated by a slash: `shop/app`."""

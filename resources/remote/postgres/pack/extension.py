@@ -10,7 +10,7 @@ from holdfast import pack
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Extension(pack.Resource):
-    """An extension that is installed in a database; its files must be on the server.
+    """An extension that is installed in a database. The server must have the files of the extension.
 
     The provider sets `oid`.
 
@@ -23,15 +23,17 @@ class Extension(pack.Resource):
     _token = "postgres:extension:Extension"
     _schema = "schema.json"
     database: _module_database.Database | str
-    """Database that it is installed in."""
+    """Database in which the extension is installed."""
     name: _module_names.Identifier
     """Name of the extension."""
     schema: _module_schema.SchemaId | pack.Unset = pack.UNSET
-    """Schema of its objects, `database/schema`; by default the one that the extension names, or `public`."""
+    """Schema of its objects, `database/schema`. The default is the schema that the extension names, or `public`."""
     version: str | pack.Unset = pack.UNSET
-    """Its version; by default the newest one when it is installed."""
+    """Version of the extension. By default, the newest version is installed and then kept."""
     cascade: bool | pack.Unset = pack.UNSET
-    """Install the extensions that it needs as well, and drop what depends on it when it is dropped."""
+    """Whether the extensions that this one needs are installed, too, and what depends on this one is dropped with
+    it.
+    """
 
 
 # Here, because modules may refer to each other in a circle.

@@ -10,7 +10,7 @@ from holdfast import pack
 
 
 class Objects(enum.StrEnum):
-    """What a grant is about."""
+    """The objects of a grant."""
 
     SCHEMA = "schema"
     """The schema itself: `create`, `usage`."""
@@ -26,7 +26,7 @@ class Privilege(enum.StrEnum):
     """What a role may do."""
 
     ALL = "all"
-    """All privileges that such an object has."""
+    """All privileges of this kind of object."""
     SELECT = "select"
     INSERT = "insert"
     UPDATE = "update"
@@ -47,7 +47,7 @@ class Privilege(enum.StrEnum):
 class Grant(pack.Resource):
     """Privileges of a role on a schema, or on the tables, sequences or functions in it.
 
-    Objects that are created later get them at once. Objects that the role owns are left alone.
+    The role gets them on objects that are created later, at once. Objects that the role owns are not changed.
 
         reports:
           postgres.grant:
@@ -62,17 +62,23 @@ class Grant(pack.Resource):
     role: _module_role.Role | str
     """Role that has the privileges; `public` means all roles."""
     privileges: list[Privilege]
-    """What it may do. An empty set means nothing: privileges that others have granted are revoked."""
+    """What the role may do. With an empty set, the role may do nothing: privileges that others have granted are
+    revoked.
+    """
     grantable: bool | pack.Unset = pack.UNSET
-    """It may grant these privileges to others."""
+    """Whether the role may grant these privileges to others."""
     exact: bool | pack.Unset = pack.UNSET
-    """Revoke privileges that are not declared here. If several grants are about the same objects, all say `false`."""
+    """Whether privileges that are not declared here are revoked. If several grants have the same objects, set
+    `false` in each.
+    """
     schema: _module_schema.SchemaId
     """Schema, `database/schema`."""
     objects: Objects | pack.Unset = pack.UNSET
-    """What in the schema."""
+    """Kind of the objects in the schema, or the schema itself."""
     only: list[_module_names.Identifier] | pack.Unset = pack.UNSET
-    """Names of tables, sequences or functions, which must exist; if not given, all of the schema."""
+    """Names of tables, sequences or functions, which must exist. By default, the grant is for all objects of this
+    kind.
+    """
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -93,11 +99,15 @@ class DefaultGrant(pack.Resource):
     role: _module_role.Role | str
     """Role that has the privileges; `public` means all roles."""
     privileges: list[Privilege]
-    """What it may do. An empty set means nothing: privileges that others have granted are revoked."""
+    """What the role may do. With an empty set, the role may do nothing: privileges that others have granted are
+    revoked.
+    """
     grantable: bool | pack.Unset = pack.UNSET
-    """It may grant these privileges to others."""
+    """Whether the role may grant these privileges to others."""
     exact: bool | pack.Unset = pack.UNSET
-    """Revoke privileges that are not declared here. If several grants are about the same objects, all say `false`."""
+    """Whether privileges that are not declared here are revoked. If several grants have the same objects, set
+    `false` in each.
+    """
     owner: _module_role.Role | str
     """Role that creates the objects."""
     schema: _module_schema.SchemaId | pack.Unset = pack.UNSET
@@ -124,11 +134,15 @@ class DatabaseGrant(pack.Resource):
     role: _module_role.Role | str
     """Role that has the privileges; `public` means all roles."""
     privileges: list[Privilege]
-    """What it may do. An empty set means nothing: privileges that others have granted are revoked."""
+    """What the role may do. With an empty set, the role may do nothing: privileges that others have granted are
+    revoked.
+    """
     grantable: bool | pack.Unset = pack.UNSET
-    """It may grant these privileges to others."""
+    """Whether the role may grant these privileges to others."""
     exact: bool | pack.Unset = pack.UNSET
-    """Revoke privileges that are not declared here. If several grants are about the same objects, all say `false`."""
+    """Whether privileges that are not declared here are revoked. If several grants have the same objects, set
+    `false` in each.
+    """
     database: _module_database.Database | str
     """The database."""
 

@@ -29,36 +29,38 @@ class Role(pack.Resource):
     name: _module_names.Identifier
     """Name of the role."""
     login: bool | pack.Unset = pack.UNSET
-    """It may log in."""
+    """Whether the role may log in."""
     superuser: bool | pack.Unset = pack.UNSET
-    """It may do everything."""
+    """Whether the role may do everything."""
     create_db: bool | pack.Unset = pack.UNSET
-    """It may create databases."""
+    """Whether the role may create databases."""
     create_role: bool | pack.Unset = pack.UNSET
-    """It may create other roles."""
+    """Whether the role may create other roles."""
     inherit: bool | pack.Unset = pack.UNSET
-    """It has the privileges of the roles that it is a member of."""
+    """Whether the role has the privileges of the roles that it is a member of."""
     replication: bool | pack.Unset = pack.UNSET
-    """It may replicate the server."""
+    """Whether the role may replicate the server."""
     bypass_rls: bool | pack.Unset = pack.UNSET
-    """Security policies of rows do not apply to it."""
+    """Whether the role bypasses the security policies of rows."""
     connection_limit: int | pack.Unset = pack.UNSET
-    """How many connections it may have at once; -1: any number."""
+    """Greatest number of connections at once; -1: no limit."""
     valid_until: datetime.datetime | None | pack.Unset = pack.UNSET
-    """When its password expires; null: never. If it is not given, it is left as it is."""
+    """When the password expires; null: never. If it is not given, the present time is kept."""
     password: Password | None | pack.Unset = dataclasses.field(default=pack.UNSET, repr=False)
-    """Its password; null: it has none. The server only receives a verifier (SCRAM-SHA-256), never the password. If
-    the provider is a superuser, it notices that the server has another password. Otherwise it sets the password
-    when the declaration changes.
+    """Password of the role; null: the role has none. The server receives only a verifier (SCRAM-SHA-256), never the
+    password. If the provider is a superuser, it notices when the server has another password. Otherwise it sets
+    the password only when the declaration changes.
     """
     member_of: list[_module_names.Identifier] | pack.Unset = pack.UNSET
-    """All roles of which it is a direct member. If it is not given, they are left as they are. Options of
-    memberships (`ADMIN`; since PostgreSQL 16 also `INHERIT` and `SET`) are left as they are in any case.
+    """All roles that this role is a direct member of. If it is not given, the present memberships are kept. The
+    options of memberships (`ADMIN`; since PostgreSQL 16 also `INHERIT` and `SET`) are always kept.
     """
     settings: dict[str, str] | pack.Unset = pack.UNSET
-    """All settings that its sessions begin with, such as `statement_timeout`. If not given, left as they are."""
+    """All settings for new sessions of the role, such as `statement_timeout`. If it is not given, the present ones
+    are kept.
+    """
     comment: _module_names.Comment | pack.Unset = pack.UNSET
-    """What the role is for. If it is not given, it is left as it is."""
+    """What the role is for. If it is not given, the present comment is kept."""
 
 
 # Here, because modules may refer to each other in a circle.
@@ -66,4 +68,4 @@ from . import names as _module_names
 
 
 Password = str
-"""A password, or the verifier that PostgreSQL makes of it: `SCRAM-SHA-256$4096:...`."""
+"""A password, or the verifier that PostgreSQL computes from it: `SCRAM-SHA-256$4096:...`."""

@@ -23,15 +23,17 @@ class Schema(pack.Resource):
     _token = "postgres:schema:Schema"
     _schema = "schema.json"
     database: _module_database.Database | str
-    """Database that it is in."""
+    """Database that contains the schema."""
     name: _module_names.Identifier
     """Name of the schema."""
     owner: _module_role.Role | str | pack.Unset = pack.UNSET
-    """Role that owns it."""
+    """Role that owns the schema."""
     comment: _module_names.Comment | pack.Unset = pack.UNSET
-    """What the schema is for. If it is not given, it is left as it is."""
+    """What the schema is for. If it is not given, the present comment is kept."""
     cascade: bool | pack.Unset = pack.UNSET
-    """A deletion drops it with all that it contains. Otherwise a schema that is not empty is not dropped."""
+    """Whether a deletion drops the schema with everything in it. Otherwise, a schema that is not empty is not
+    dropped.
+    """
 
 
 # Here, because modules may refer to each other in a circle.
@@ -41,4 +43,4 @@ from . import role as _module_role
 
 
 SchemaId = Schema | str
-"""A schema: `{ref: STATE}`, or database and name with a slash between them, `shop/app`."""
+"""A schema: `{ref: STATE}`, or the database and the name, separated by a slash: `shop/app`."""

@@ -16,13 +16,13 @@ class SslMode(enum.StrEnum):
     DISABLE = "disable"
     """Never."""
     PREFER = "prefer"
-    """If the server offers it; its certificate is not checked."""
+    """If the server offers it. The certificate of the server is not checked."""
     REQUIRE = "require"
-    """Always; the certificate of the server is not checked."""
+    """Always. The certificate of the server is not checked."""
     VERIFY_CA = "verify-ca"
-    """Always, and the certificate of the server must be of an authority that is trusted."""
+    """Always. A trusted authority must have signed the certificate of the server."""
     VERIFY_FULL = "verify-full"
-    """The same, and the certificate must be for this host."""
+    """As `verify-ca`, and the certificate must also be for this host."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,29 +32,33 @@ class Server(plugin.Struct):
     host: str | plugin.Unset = plugin.UNSET
     """Name or address of the server, or the directory of its unix socket."""
     port: int | plugin.Unset = plugin.UNSET
-    """Port of the server, which is part of the name of its socket, too."""
+    """Port of the server. The name of its socket contains this number, too."""
     user: names_stub.Identifier | plugin.Unset = plugin.UNSET
-    """Role to connect as; by default the one with the name of the user that the plugin runs as."""
+    """Role to connect as. The default is the name of the user that the plugin runs as."""
     database: names_stub.Identifier | plugin.Unset = plugin.UNSET
-    """Database to connect to for roles and databases. It must exist, and should be no database of an application."""
+    """Database to connect to for roles and databases. It must exist, and should not be the database of an
+    application.
+    """
     password: plugin.Secret | plugin.Unset = plugin.UNSET
-    """Password of that role. Without it, the server must accept the user as it is."""
+    """Password of the role. If it is not given, the server must accept the user without a password."""
     ssl_mode: SslMode | plugin.Unset = plugin.UNSET
     """How a connection over TCP is encrypted."""
     ssl_root_certificate: pathlib.PurePosixPath | plugin.Unset = plugin.UNSET
     """File with the authorities that may sign the certificate of the server."""
     connect_timeout: Seconds | plugin.Unset = plugin.UNSET
-    """How long a connection may take."""
+    """Greatest duration of the attempt to connect."""
     lock_timeout: Seconds | plugin.Unset = plugin.UNSET
-    """How long a change waits for others, who hold a lock; it is tried again later."""
+    """How long a change waits for a lock that another session holds. After that time, the change is tried again
+    later.
+    """
     statement_timeout: Seconds | plugin.Unset = plugin.UNSET
-    """How long a statement may take, such as the copy of a large template."""
+    """Greatest duration of a statement, such as the copy of a large template."""
     event_schema: str | plugin.Unset = plugin.UNSET
-    """Schema in each database that holds the event triggers of the provider, by which it learns of changes at once.
-    If it is empty, or if the role is no superuser, the provider creates nothing and looks every `poll` seconds.
+    """Schema, in each database, for the event triggers that notify the provider of changes at once. If it is empty,
+    or if the role is not a superuser, the provider creates nothing and polls every `poll` seconds.
     """
     poll: Seconds | plugin.Unset = plugin.UNSET
-    """How often the provider looks at schemas, extensions and privileges where no event trigger tells it of changes."""
+    """How often the provider polls schemas, extensions and privileges if no event trigger reports their changes."""
 
 
 # Here, because modules may refer to each other in a circle.

@@ -12,7 +12,7 @@ from sessions import NoDatabase, Sessions
 
 V = TypeVar("V")
 UNREAD = "unread"
-"""Stands for the revision of a resource that could not be read; no revision is this text."""
+"""Used as the revision of a resource that could not be read; no real revision is this text."""
 
 
 class Known(NamedTuple, Generic[V]):
@@ -21,11 +21,11 @@ class Known(NamedTuple, Generic[V]):
     key: plugin.Key
     inputs: V
     revision: str | None
-    """None: it did not exist."""
+    """None if the resource did not exist."""
 
 
 class Contained(Managed[V]):
-    """The operations on a kind of resource within databases; the name of its database is the first of its names."""
+    """The operations on a kind of resource within databases. The first of its names is that of its database."""
 
     def __init__(self, sessions: Sessions, events: Events) -> None:
         super().__init__(sessions)
@@ -50,15 +50,15 @@ class Contained(Managed[V]):
         return found
 
     async def create(self, inputs: V) -> plugin.Found[V]:
-        """Create it; the agent need not hear of that change."""
+        """Create the resource. The watch does not report this change."""
         return self._remembered(inputs, await super().create(inputs))
 
     async def update(self, found: plugin.Found[V], inputs: V) -> plugin.Found[V]:
-        """Change it, likewise."""
+        """Change the resource. The watch does not report this change."""
         return self._remembered(inputs, await super().update(found, inputs))
 
     async def delete(self, found: plugin.Found[V]) -> None:
-        """Drop it, likewise."""
+        """Drop the resource. The watch does not report this change."""
         await super().delete(found)
         if found.id in self._known:
             self._known[found.id] = Known(plugin.Key(""), self._known[found.id].inputs, None)
@@ -67,15 +67,15 @@ class Contained(Managed[V]):
         return self.database(self.names(identifier))
 
     def _remembered(self, inputs: V, found: plugin.Found[V]) -> plugin.Found[V]:
-        """Remember what was made. Nothing is awaited between the end of the change and this."""
+        """Remember the result of a change. Nothing is awaited between the end of the change and this call."""
         self._known[found.id] = Known(plugin.Key(found.id), inputs, found.revision)
         self._events.follow(self._database_of(found.id))
         return found
 
     async def watch(self, revision: str, noop: bool) -> AsyncIterator[tuple[str, str] | plugin.Unwatched]:
-        """Report what is no longer as it was last read, whenever a database may have changed.
+        """Report the resources that differ from what was last read, whenever a database may have changed.
 
-        What is in a database whose connection was lost is reported as not watched, and as changed afterwards.
+        While the connection to a database is lost, its resources are reported as not watched; afterwards, as changed.
         """
         lost: set[str] = set()
         async with self._events.watched(noop=noop) as changes:
@@ -101,16 +101,16 @@ class Contained(Managed[V]):
         return [name for name in self._known if self._database_of(name) == database]
 
     async def _changed(self, database: str) -> Sequence[str]:
-        """Return the identifiers of what has changed in a database since it was last read.
+        """Return the identifiers of the resources in a database that have changed since they were last read.
 
-        Changes of the provider itself wait meanwhile, and are remembered before.
+        Changes by the provider itself wait until this ends; earlier ones are remembered already.
         """
         async with self.sessions.changes[database]:
             wanted = {name: self._known[name] for name in self._within(database)}
             results = map(_found, await super().read_many([(each.key, each.inputs) for each in wanted.values()]))
         changed = []
         for (name, before), now in zip(wanted.items(), results, strict=True):
-            known = self._known[name]  # it may have been read meanwhile
+            known = self._known[name]  # the resource may have been read meanwhile
             revision = None if now is None or isinstance(now, Exception) else now.revision
             if not isinstance(now, Exception) and revision != known.revision:
                 changed.append(name)

@@ -40,11 +40,11 @@ class DatabaseGrants(Privileged[DatabaseGrant], DatabaseGrantOperations):
         return privileges.wrong(inputs, "databases")
 
     def target(self, names: Sequence[str]) -> Target:
-        """Return that it is about databases."""
+        """Return the kind of object: databases."""
         return Target("databases", "DATABASE")
 
     def missing(self, inputs: DatabaseGrant) -> str:
-        """Say that role or database are missing."""
+        """Return a message that names the database and the role."""
         return f"there is no database {inputs.database!r}, or no role {inputs.role!r}"
 
     def state(self, names: Sequence[str], fields: Mapping[str, Any]) -> DatabaseGrant:

@@ -13,8 +13,8 @@ from holdfast import plugin
 class Database(plugin.Struct):
     """A database. The server has no event for changes of databases, so it is polled.
 
-    Encoding and locale of a database cannot be changed: another value replaces the database. It is only dropped
-    if it has no tables, or if `cascade` says so.
+    Encoding and locale of a database cannot be changed: another value replaces the database. A database that has
+    tables is dropped only with `cascade`.
 
         shop:
           postgres.database:
@@ -25,29 +25,31 @@ class Database(plugin.Struct):
     name: names_stub.Identifier
     """Name of the database."""
     owner: str | plugin.Unset = plugin.UNSET
-    """Role that owns it."""
+    """Role that owns the database."""
     encoding: str | plugin.Unset = plugin.UNSET
-    """Its encoding, by the server's name: `UTF8`, `LATIN1`, `SQL_ASCII`."""
+    """Encoding, by the server's name: `UTF8`, `LATIN1`, `SQL_ASCII`."""
     collation: str | plugin.Unset = plugin.UNSET
-    """Locale by which texts are ordered: `C.UTF-8`."""
+    """Locale that determines the order of texts: `C.UTF-8`."""
     character_type: str | plugin.Unset = plugin.UNSET
-    """Locale that says what is a letter."""
+    """Locale that determines which characters are letters."""
     template: names_stub.Identifier | plugin.Unset = plugin.UNSET
-    """Database that it is copied from when it is created; the server does not remember it. Another encoding or
-    locale than that of template1 needs `template0`.
+    """Database from which a new database is copied. The server does not record it. An encoding or locale other than
+    that of template1 needs `template0`.
     """
     connection_limit: int | plugin.Unset = plugin.UNSET
-    """How many connections it may have at once; -1: any number."""
+    """Greatest number of connections at once; -1: no limit."""
     allow_connections: bool | plugin.Unset = plugin.UNSET
-    """Roles may connect to it."""
+    """Whether roles may connect to the database."""
     is_template: bool | plugin.Unset = plugin.UNSET
-    """Roles that may create databases may copy it."""
+    """Whether all roles that may create databases may copy this one."""
     comment: names_stub.Comment | plugin.Unset = plugin.UNSET
-    """What the database is for. If it is not given, it is left as it is."""
+    """What the database is for. If it is not given, the present comment is kept."""
     cascade: bool | plugin.Unset = plugin.UNSET
-    """A deletion or replacement drops it with its tables, and ends the sessions of others in it."""
+    """Whether a deletion or replacement drops the database even if it has tables, and ends the sessions of others in
+    it.
+    """
     oid: int | plugin.Unset = plugin.UNSET
-    """Number of the database in the server."""
+    """Number (OID) of the database in the server."""
 
 
 class DatabaseProperty(enum.StrEnum):

@@ -15,7 +15,7 @@ from managed import Seen, Single, Wanted, given
 from sessions import NoDatabase, Session, Sessions
 
 INTERRUPTED = -2
-"""Limit of connections that marks a database whose DROP was interrupted: it is of no use any more."""
+"""Limit of connections that marks a database whose DROP was interrupted. Such a database is unusable."""
 QUERY: LiteralString = """
     SELECT datname AS name, oid::bigint AS oid, pg_get_userbyid(datdba) AS owner,
         pg_encoding_to_char(encoding) AS encoding, datcollate AS collation, datctype AS character_type,
@@ -61,7 +61,7 @@ class Databases(Single[Database], DatabaseOperations):
         return inputs.name
 
     async def find(self, session: Session, wanted: Sequence[Wanted[Database]]) -> Sequence[Seen[Database] | None]:
-        """Read databases; one whose DROP was interrupted does not count."""
+        """Read databases, without those whose DROP was interrupted."""
         rows = {row["name"]: row for row in await session.rows(QUERY, [each.names[0] for each in wanted])}
         return [_seen(rows.get(each.names[0]), each.inputs) for each in wanted]
 
@@ -84,7 +84,7 @@ class Databases(Single[Database], DatabaseOperations):
         self._events.again(inputs.name)
 
     async def create(self, inputs: Database) -> plugin.Found[Database]:
-        """Create a database, and then its comment; if only the comment fails, there is a database."""
+        """Create a database, and then its comment. If the comment fails, the database exists without it."""
         plain = replace(inputs, comment=plugin.UNSET)
         found = await super().create(plain)
         if not given(inputs.comment, ""):
@@ -105,7 +105,7 @@ class Databases(Single[Database], DatabaseOperations):
             await session.do("COMMENT ON DATABASE {} IS {}", inputs.name, sql.Literal(inputs.comment or None))
 
     async def drop(self, session: Session, seen: Seen[Database]) -> None:
-        """Drop a database that has no tables, or any if `cascade` says so."""
+        """Drop a database. One that has tables is dropped only with `cascade`."""
         name, cascade = seen.state.name, seen.state.cascade is True
         if why := await self._kept(seen.state):
             raise plugin.Permanent(why)
@@ -119,14 +119,14 @@ class Databases(Single[Database], DatabaseOperations):
             raise
 
     async def refusal(self, found: plugin.Found[Database]) -> str:
-        """Tell that a database has tables, or is that of the provider's connection."""
+        """Return why a database must not be dropped: it has tables, or the provider is connected to it."""
         try:
             return await self._kept(found.state)
         except NoDatabase:
             return ""
 
     async def _kept(self, state: Database) -> str:
-        """Return why a database is not dropped: which tables it has, if these do not go with it."""
+        """Return why a database is not dropped, such as the tables that it has; empty if it can be dropped."""
         if state.name == self.sessions.config["database"]:
             told = f"the provider is connected to the database {state.name!r}: to drop it, name another one"
             return f"{told} as `database` in its configuration"
@@ -141,7 +141,7 @@ class Databases(Single[Database], DatabaseOperations):
         return f"{told}: to drop it with them, declare `cascade: true`"
 
     async def _free(self, name: str) -> None:
-        """Close the provider's own connections to a database, which keep others from copying or dropping it."""
+        """Close the provider's own connections to a database, which prevent copying and dropping it."""
         await self._events.leave(name)
         await self.sessions.leave(name)
 
@@ -153,7 +153,7 @@ def _seen(row: dict[str, Any] | None, inputs: Database) -> Seen[Database] | None
 
 
 def _options(words: Mapping[str, LiteralString], before: Database | None, inputs: Database) -> list[sql.Composable]:
-    """Return the options for what differs from the state before; with None, for what is given."""
+    """Return the options that differ from the state before; without a state, all that are given."""
     found: list[sql.Composable] = []
     for field, word in words.items():
         value = getattr(inputs, field)

@@ -37,12 +37,18 @@ QUERY: LiteralString = """
 
 
 class DefaultGrants(Privileged[DefaultGrant], Contained[DefaultGrant], DefaultGrantOperations):
-    """Privileges on later objects; one query reads all of a database. Names: database, schema, objects, owner, role."""
+    """Privileges on later objects; one query reads all of those in a database.
+
+    Names: database, schema, objects, owner, role.
+    """
 
     named = ("role", "owner", "database")
 
     def identifier(self, inputs: DefaultGrant) -> str:
-        """Return what the grant is about, the owner and the role; the schema is empty if it is about all."""
+        """Return the objects of the grant, the owner and the role.
+
+        The schema is empty if the grant is for all schemas.
+        """
         place = inputs.schema if isinstance(inputs.schema, str) else identifiers.joined(str(inputs.database), "")
         return "/".join([place, identifiers.joined(inputs.objects, inputs.owner, inputs.role)])
 
@@ -56,14 +62,14 @@ class DefaultGrants(Privileged[DefaultGrant], Contained[DefaultGrant], DefaultGr
         return wrong + privileges.wrong(inputs, KINDS[inputs.objects][0])
 
     def target(self, names: Sequence[str]) -> Target:
-        """Return the kind of objects, and whose they will be."""
+        """Return the kind of the objects, and the beginning of statements that names their owner."""
         prefix = sql.SQL("ALTER DEFAULT PRIVILEGES FOR ROLE {} ").format(sql.Identifier(names[3]))
         if names[1]:
             prefix += sql.SQL("IN SCHEMA {} ").format(sql.Identifier(names[1]))
         return Target(names[2], WORDS[names[2]], prefix)
 
     def missing(self, inputs: DefaultGrant) -> str:
-        """Say that roles or the schema are missing."""
+        """Return a message that names the roles and the schema."""
         schema = f", or no schema {inputs.schema!r}" if isinstance(inputs.schema, str) else ""
         return f"there is no role {inputs.owner!r}, or no role {inputs.role!r}{schema}"
 
@@ -74,7 +80,7 @@ class DefaultGrants(Privileged[DefaultGrant], Contained[DefaultGrant], DefaultGr
         return DefaultGrant(objects=Objects(names[2]), owner=names[3], role=names[4], **values)
 
     async def holdings(self, session: Session, wanted: Sequence[tuple[str, ...]]) -> Sequence[Sequence[Holding] | None]:
-        """Read what roles will hold."""
+        """Read the privileges that roles will have."""
         columns: list[list[str]] = [list(each) for each in zip(*(each[1:5] for each in wanted), strict=True)]
         rows = await session.rows(QUERY, *columns)
         found: dict[tuple[str, ...], Any] = {

@@ -1,9 +1,9 @@
-"""Changes within databases, as they happen: event triggers of the provider notify it.
+"""Changes within databases, reported at once by event triggers of the provider.
 
-Once something is watched, each database of which a resource was read is followed: a connection listens there, and two
-event triggers in a schema of the provider's own notify it of statements that may concern schemas, extensions or
-privileges. Where they cannot be created (only a superuser can), the database is looked at every `poll` seconds. It is
-looked at then in any case, which also finds out that the event triggers have been removed.
+While anything is watched, the provider follows each database from which a resource was read: a connection listens
+there, and two event triggers in a schema of the provider notify it of statements that may concern schemas, extensions
+or privileges. Only a superuser can create event triggers. The database is also polled every `poll` seconds, which finds
+changes without them, and notices if they were removed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from sessions import Connection, NoDatabase, Sessions, failures
 log = logging.getLogger("holdfast.plugin.postgres")
 CHANNEL: LiteralString = "holdfast"
 SHORTEST, LONGEST = 0.5, 5.0
-"""Seconds until a lost connection is tried again: at first, and at most."""
+"""Seconds before the provider connects again: at first, and at most."""
 PAUSE = 0.02
-"""Seconds between two looks at a database whose changes do not end."""
+"""Seconds between two reports of a database that changes all the time."""
 TAGS: LiteralString = """
     'ALTER AGGREGATE', 'ALTER DEFAULT PRIVILEGES', 'ALTER EXTENSION', 'ALTER FOREIGN TABLE', 'ALTER FUNCTION',
     'ALTER MATERIALIZED VIEW', 'ALTER PROCEDURE', 'ALTER ROUTINE', 'ALTER SCHEMA', 'ALTER SEQUENCE', 'ALTER TABLE',
@@ -34,7 +34,7 @@ TAGS: LiteralString = """
     'CREATE TABLE AS', 'CREATE VIEW', 'DROP OWNED', 'GRANT', 'IMPORT FOREIGN SCHEMA', 'REVOKE',
     'SELECT INTO'
 """
-"""Statements that may change what resources are about."""
+"""Statements that may change what the provider manages."""
 BODY: LiteralString = """
 BEGIN
     -- A temporary object concerns nobody else; to notify would slow down programs that make many.
@@ -57,11 +57,12 @@ STRANGERS: LiteralString = """
         AND (nspowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
             OR EXISTS (SELECT FROM aclexplode(nspacl) WHERE privilege_type = 'CREATE' AND grantee <> nspowner))
 """
-"""The schema of the event triggers, if somebody else could put functions into it, which superusers would execute."""
+"""Finds the schema of the event triggers if another user could put functions into it, which superusers would
+execute."""
 
 
 class Events:
-    """The databases that are followed, and the watches that want to know when one of them may have changed."""
+    """The databases that are followed, and the watches that are notified when one of them may have changed."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -70,11 +71,11 @@ class Events:
         """The databases of resources that were read."""
         self._watches: set[Changes] = set()
         self._noop = False
-        """The agent only observes, so no event triggers are created."""
+        """Whether the agent is in noop: then no event triggers are created."""
 
     @asynccontextmanager
     async def watched(self, *, noop: bool) -> AsyncIterator[Changes]:
-        """Yield the changes from now on. The last watch that ends closes all connections."""
+        """Yield the changes from now on. When the last watch ends, all connections are closed."""
         changes, self._noop = Changes(), noop
         self._watches.add(changes)
         try:
@@ -85,13 +86,16 @@ class Events:
                 await asyncio.gather(*map(self.leave, list(self._followers)))
 
     def follow(self, database: str, *, exists: bool = True) -> None:
-        """Follow a database, if anything is watched; one that does not exist, as soon as the provider creates it."""
+        """Follow a database, if anything is watched.
+
+        A database that does not exist is followed once the provider creates it.
+        """
         self._wanted.add(database)
         if exists and self._watches and database not in self._followers:
             self._followers[database] = asyncio.create_task(self._follow(database))
 
     def again(self, database: str) -> None:
-        """Follow a database whose connection was closed, or which did not exist, if that was wanted."""
+        """Follow a database that `follow` has requested and whose connection was closed, or which did not exist."""
         if database in self._wanted:
             self.follow(database)
 
@@ -107,9 +111,9 @@ class Events:
             each.add(database, why)
 
     async def _follow(self, database: str) -> None:
-        """Tell watches whenever a database may have changed, until it does not exist any more.
+        """Notify the watches whenever a database may have changed, until the database no longer exists.
 
-        While there is no connection, each watch reports why.
+        While the database cannot be reached, each watch reports why.
         """
         wait = SHORTEST
         while True:
@@ -130,12 +134,12 @@ class Events:
                 wait = min(2 * wait, LONGEST)
 
     async def _turns(self, connection: Connection, database: str) -> AsyncIterator[None]:
-        """Yield whenever the database may have changed: at first, after a notification, and regularly."""
+        """Yield when the database may have changed: at the start, after a notification, every `poll` seconds."""
         config, told = self._sessions.config, ""
         while True:
             hindrance = await arm(connection, str(config["event_schema"]), noop=self._noop)
             if hindrance not in ("", told):
-                log.info("the database %s is looked at every %s s: %s", database, config["poll"], hindrance)
+                log.info("the database %s is polled every %s s: %s", database, config["poll"], hindrance)
             told = hindrance
             yield
             await asyncio.sleep(PAUSE)
@@ -152,12 +156,12 @@ class Changes:
         self._some = asyncio.Event()
 
     def add(self, database: str, why: str = "") -> None:
-        """Add a database; what was said of it before does not count any more."""
+        """Add a database, or replace its entry."""
         self._databases[database] = why
         self._some.set()
 
     async def take(self) -> tuple[str, str]:
-        """Wait for a database, and return it; with a reason if its changes are not seen."""
+        """Wait for a database, and return its name, with the reason if its changes are not seen."""
         await self._some.wait()
         database = next(iter(self._databases))
         why = self._databases.pop(database)
@@ -167,14 +171,14 @@ class Changes:
 
 
 async def arm(connection: Connection, schema: str, *, noop: bool = False) -> str:
-    """See to the event triggers in a database; return why there are none, or nothing. With `noop`, create none."""
+    """Create the event triggers of a database, unless `noop`. Return why there are none; empty if there are."""
     if not schema:
         return "`event_schema` is empty"
     present = await (await connection.execute(PRESENT, [schema, BODY])).fetchone()
     if present is not None and present["number"] == 2:
         return ""
     if noop:
-        return "the agent only observes (noop), so no event triggers are created"
+        return "the agent is in noop, so no event triggers are created"
     if hindrance := await _hindrance(connection, schema):
         return hindrance
     try:
@@ -189,7 +193,7 @@ async def arm(connection: Connection, schema: str, *, noop: bool = False) -> str
 async def _hindrance(connection: Connection, schema: str) -> str:
     """Return why no event triggers may be created; empty if they may."""
     if connection.info.parameter_status("is_superuser") != "on":
-        return f"{connection.info.user} is no superuser, so it can create no event triggers"
+        return f"{connection.info.user} is not a superuser, so it cannot create event triggers"
     if connection.info.parameter_status("in_hot_standby") == "on":
         return "the server is a standby"
     strange = await (await connection.execute(STRANGERS, [schema])).fetchone()

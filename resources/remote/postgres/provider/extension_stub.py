@@ -11,7 +11,7 @@ from holdfast import plugin
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Extension(plugin.Struct):
-    """An extension that is installed in a database; its files must be on the server.
+    """An extension that is installed in a database. The server must have the files of the extension.
 
         hstore:
           postgres.extension:
@@ -20,17 +20,19 @@ class Extension(plugin.Struct):
     """
 
     database: str
-    """Database that it is installed in."""
+    """Database in which the extension is installed."""
     name: names_stub.Identifier
     """Name of the extension."""
     schema: schema_stub.SchemaId | plugin.Unset = plugin.UNSET
-    """Schema of its objects, `database/schema`; by default the one that the extension names, or `public`."""
+    """Schema of its objects, `database/schema`. The default is the schema that the extension names, or `public`."""
     version: str | plugin.Unset = plugin.UNSET
-    """Its version; by default the newest one when it is installed."""
+    """Version of the extension. By default, the newest version is installed and then kept."""
     cascade: bool | plugin.Unset = plugin.UNSET
-    """Install the extensions that it needs as well, and drop what depends on it when it is dropped."""
+    """Whether the extensions that this one needs are installed, too, and what depends on this one is dropped with
+    it.
+    """
     oid: int | plugin.Unset = plugin.UNSET
-    """Number of the extension in the database."""
+    """Number (OID) of the extension in the database."""
 
 
 class ExtensionProperty(enum.StrEnum):

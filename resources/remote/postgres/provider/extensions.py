@@ -23,11 +23,11 @@ FIXED: LiteralString = """
     LEFT JOIN pg_available_extension_versions v ON v.name = a.name AND v.version = coalesce(%s, a.default_version)
     WHERE a.name = %s
 """
-"""The schema that an extension demands, if it does."""
+"""Finds the schema that an extension demands, if any."""
 
 
 class Extensions(Contained[Extension], ExtensionOperations):
-    """Extensions; one query reads all of a database."""
+    """Extensions; one query reads all of those in a database."""
 
     named = ("database", "name")
 
@@ -73,7 +73,7 @@ class Extensions(Contained[Extension], ExtensionOperations):
             await session.do("ALTER EXTENSION {} SET SCHEMA {}", inputs.name, _schema(inputs))
 
     async def drop(self, session: Session, seen: Seen[Extension]) -> None:
-        """Drop the extension; what depends on it only if `cascade` says so."""
+        """Drop the extension; what depends on it is dropped only with `cascade`."""
         cascade = seen.state.cascade is True
         await session.do("DROP EXTENSION {} CASCADE" if cascade else "DROP EXTENSION {}", seen.state.name)
 

@@ -10,7 +10,7 @@ from holdfast import plugin
 
 
 class Objects(enum.StrEnum):
-    """What a grant is about."""
+    """The objects of a grant."""
 
     SCHEMA = "schema"
     """The schema itself: `create`, `usage`."""
@@ -26,7 +26,7 @@ class Privilege(enum.StrEnum):
     """What a role may do."""
 
     ALL = "all"
-    """All privileges that such an object has."""
+    """All privileges of this kind of object."""
     SELECT = "select"
     INSERT = "insert"
     UPDATE = "update"
@@ -47,7 +47,7 @@ class Privilege(enum.StrEnum):
 class Grant(plugin.Struct):
     """Privileges of a role on a schema, or on the tables, sequences or functions in it.
 
-    Objects that are created later get them at once. Objects that the role owns are left alone.
+    The role gets them on objects that are created later, at once. Objects that the role owns are not changed.
 
         reports:
           postgres.grant:
@@ -60,17 +60,23 @@ class Grant(plugin.Struct):
     role: str
     """Role that has the privileges; `public` means all roles."""
     privileges: list[Privilege]
-    """What it may do. An empty set means nothing: privileges that others have granted are revoked."""
+    """What the role may do. With an empty set, the role may do nothing: privileges that others have granted are
+    revoked.
+    """
     grantable: bool | plugin.Unset = plugin.UNSET
-    """It may grant these privileges to others."""
+    """Whether the role may grant these privileges to others."""
     exact: bool | plugin.Unset = plugin.UNSET
-    """Revoke privileges that are not declared here. If several grants are about the same objects, all say `false`."""
+    """Whether privileges that are not declared here are revoked. If several grants have the same objects, set
+    `false` in each.
+    """
     schema: schema_stub.SchemaId
     """Schema, `database/schema`."""
     objects: Objects | plugin.Unset = plugin.UNSET
-    """What in the schema."""
+    """Kind of the objects in the schema, or the schema itself."""
     only: list[names_stub.Identifier] | plugin.Unset = plugin.UNSET
-    """Names of tables, sequences or functions, which must exist; if not given, all of the schema."""
+    """Names of tables, sequences or functions, which must exist. By default, the grant is for all objects of this
+    kind.
+    """
 
 
 class GrantProperty(enum.StrEnum):
@@ -108,11 +114,15 @@ class DefaultGrant(plugin.Struct):
     role: str
     """Role that has the privileges; `public` means all roles."""
     privileges: list[Privilege]
-    """What it may do. An empty set means nothing: privileges that others have granted are revoked."""
+    """What the role may do. With an empty set, the role may do nothing: privileges that others have granted are
+    revoked.
+    """
     grantable: bool | plugin.Unset = plugin.UNSET
-    """It may grant these privileges to others."""
+    """Whether the role may grant these privileges to others."""
     exact: bool | plugin.Unset = plugin.UNSET
-    """Revoke privileges that are not declared here. If several grants are about the same objects, all say `false`."""
+    """Whether privileges that are not declared here are revoked. If several grants have the same objects, set
+    `false` in each.
+    """
     owner: str
     """Role that creates the objects."""
     schema: schema_stub.SchemaId | plugin.Unset = plugin.UNSET
@@ -157,11 +167,15 @@ class DatabaseGrant(plugin.Struct):
     role: str
     """Role that has the privileges; `public` means all roles."""
     privileges: list[Privilege]
-    """What it may do. An empty set means nothing: privileges that others have granted are revoked."""
+    """What the role may do. With an empty set, the role may do nothing: privileges that others have granted are
+    revoked.
+    """
     grantable: bool | plugin.Unset = plugin.UNSET
-    """It may grant these privileges to others."""
+    """Whether the role may grant these privileges to others."""
     exact: bool | plugin.Unset = plugin.UNSET
-    """Revoke privileges that are not declared here. If several grants are about the same objects, all say `false`."""
+    """Whether privileges that are not declared here are revoked. If several grants have the same objects, set
+    `false` in each.
+    """
     database: str
     """The database."""
 

@@ -55,17 +55,20 @@ QUERY: LiteralString = """
 
 
 class Grants(Privileged[Grant], Contained[Grant], GrantOperations):
-    """Privileges; one query reads all of a database. Names: database, schema, objects, role, and those of `only`."""
+    """Privileges; one query reads all of those in a database.
+
+    Names: database, schema, objects, role, and those of `only`.
+    """
 
     named = ("role", "only")
 
     def identifier(self, inputs: Grant) -> str:
-        """Return what the grant is about, and the role."""
+        """Return the objects of the grant, and the role."""
         objects, only = given(inputs.objects, Objects.SCHEMA), sorted(given(inputs.only, ()))
         return "/".join([inputs.schema, identifiers.joined(objects, inputs.role, *only)])
 
     def refused(self, inputs: Grant) -> Sequence[plugin.Violation]:
-        """Refuse privileges that such objects do not have, and names where there are none."""
+        """Refuse privileges that such objects do not have, and `only` for a schema."""
         objects = given(inputs.objects, Objects.SCHEMA)
         wrong = identifiers.wrong_schema("schema", inputs.schema)
         if objects is Objects.SCHEMA and inputs.only is not plugin.UNSET:
@@ -78,7 +81,7 @@ class Grants(Privileged[Grant], Contained[Grant], GrantOperations):
         return Target(*KINDS[names[2]])
 
     def missing(self, inputs: Grant) -> str:
-        """Say that role, schema or objects are missing."""
+        """Return a message that names the role, the schema and the objects."""
         only = sorted(given(inputs.only, ()))
         named = f", or one of these {inputs.objects} in it: {', '.join(only)}" if only else ""
         return f"there is no role {inputs.role!r}, or no schema {inputs.schema!r}{named}"
@@ -90,7 +93,7 @@ class Grants(Privileged[Grant], Contained[Grant], GrantOperations):
         return Grant(schema=schema, objects=Objects(names[2]), role=names[3], only=only, **fields)
 
     async def holdings(self, session: Session, wanted: Sequence[tuple[str, ...]]) -> Sequence[Sequence[Holding] | None]:
-        """Read what roles hold; objects that they own are left alone."""
+        """Read the privileges of roles, without those on objects that they own."""
         asked = sorted({each[1:4] for each in wanted})
         columns: list[list[str]] = [list(each) for each in zip(*asked, strict=True)]
         found: dict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
@@ -100,7 +103,7 @@ class Grants(Privileged[Grant], Contained[Grant], GrantOperations):
 
 
 def _chosen(rows: Sequence[Mapping[str, Any]] | None, only: Sequence[str]) -> Sequence[Holding] | None:
-    """Return what a role holds on the objects of these names, or on all; None if one of them does not exist."""
+    """Return the privileges of a role on the objects with these names, or on all; None if one does not exist."""
     if rows is None or not {*only} <= {row["name"] for row in rows}:
         return None
     found = (row for row in rows if row["name"] is not None and not row["own"])

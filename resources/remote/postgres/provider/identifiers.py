@@ -7,7 +7,7 @@ from collections.abc import Collection
 from holdfast import plugin
 
 LONGEST = 63
-"""Bytes of a name; PostgreSQL cuts a longer one silently."""
+"""Greatest number of bytes of a name; PostgreSQL truncates a longer one silently."""
 
 
 def joined(*names: str) -> str:
@@ -21,7 +21,7 @@ def parts(identifier: str) -> tuple[str, ...]:
 
 
 def wrong_name(field: str, name: object) -> list[plugin.Violation]:
-    """Return what is wrong with the name of something in the server, or with a set of names, if it is given."""
+    """Return what is wrong with a name in the server, or with a set of names; nothing for None."""
     if isinstance(name, Collection) and not isinstance(name, str):
         return [wrong for each in name for wrong in wrong_name(field, each)]
     if not isinstance(name, str):

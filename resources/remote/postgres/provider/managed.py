@@ -18,21 +18,21 @@ V = TypeVar("V")
 
 
 class Wanted(NamedTuple, Generic[V]):
-    """A resource that is looked for."""
+    """A resource to be read."""
 
     names: tuple[str, ...]
     """The names of its identifier."""
     inputs: V
     known: bool = True
-    """The provider has created or found it before."""
+    """Whether the provider has created or found the resource before."""
 
 
 class Seen(NamedTuple, Generic[V]):
-    """A resource as the server has it."""
+    """A resource in the server."""
 
     state: V
     facts: Any
-    """All that the server says of it; another value is another revision."""
+    """Everything that the server reports about the resource; each value has its own revision."""
     differs: tuple[str, ...] = ()
 
 
@@ -40,10 +40,13 @@ Result = plugin.Found[V] | Exception | None
 
 
 class Managed(plugin.Operations[V]):
-    """The operations on a kind of resource. A subclass finds several at once, and makes, alters and drops one."""
+    """The operations on a kind of resource.
+
+    A subclass finds several resources at once, and creates, alters and drops one.
+    """
 
     in_transaction = True
-    """A change is one transaction."""
+    """Whether a change is made in one transaction."""
     named: ClassVar[tuple[str, ...]] = ("name",)
     """Fields with names of things in the server, or with sets of such names."""
 
@@ -68,7 +71,7 @@ class Managed(plugin.Operations[V]):
 
     @abstractmethod
     async def find(self, session: Session, wanted: Sequence[Wanted[V]]) -> Sequence[Seen[V] | None]:
-        """Return what there is of several resources of one database, in order."""
+        """Return several resources of one database, in order; None for each that does not exist."""
 
     @abstractmethod
     async def make(self, session: Session, inputs: V) -> None:
@@ -89,12 +92,12 @@ class Managed(plugin.Operations[V]):
     # -- what the agent calls ----------------------------------------------------------------------------------
 
     async def check(self, inputs: V) -> Sequence[plugin.Violation]:
-        """Refuse names that the server would refuse or cut, and what the kind refuses."""
+        """Refuse names that the server would refuse or truncate, and inputs that the kind refuses."""
         wrong = [each for field in self.named for each in identifiers.wrong_name(field, getattr(inputs, field))]
         return [*wrong, *self.refused(inputs)]
 
     async def read_many(self, wanted: Sequence[tuple[plugin.Key, V]]) -> Sequence[Result[V]]:
-        """Ask each database once."""
+        """Read the resources with one query for each database."""
         results: list[Result[V]] = [None] * len(wanted)
         groups: dict[str, dict[int, Wanted[V]]] = defaultdict(dict)
         for number, (key, inputs) in enumerate(wanted):
@@ -117,14 +120,14 @@ class Managed(plugin.Operations[V]):
         return [seen and self._found(each.names, seen) for each, seen in zip(wanted, found, strict=True)]
 
     async def create(self, inputs: V) -> plugin.Found[V]:
-        """Create it, and read what has become of it."""
+        """Create the resource, and return it as the server has it then."""
         names = self.names(self.identifier(inputs))
         async with self._changing(names) as session:
             await self.make(session, inputs)
             return await self._result(session, names, inputs)
 
     async def update(self, found: plugin.Found[V], inputs: V) -> plugin.Found[V]:
-        """Change what differs now, if it has the revision that was read."""
+        """Change what differs, if the resource still has the revision that was read."""
         names = self.names(found.id)
         async with self._changing(names) as session:
             seen = await self._present(session, found, inputs)
@@ -134,7 +137,7 @@ class Managed(plugin.Operations[V]):
             return await self._result(session, names, inputs)
 
     async def delete(self, found: plugin.Found[V]) -> None:
-        """Drop it, if it is there and has the revision that was read."""
+        """Drop the resource, if it exists and still has the revision that was read."""
         try:
             async with self._changing(self.names(found.id)) as session:
                 if (seen := await self._present(session, found, found.state)) is not None:
@@ -157,7 +160,7 @@ class Managed(plugin.Operations[V]):
             yield session
 
     async def _present(self, session: Session, found: plugin.Found[V], inputs: V) -> Seen[V] | None:
-        """Return what there is now. Raises `Conflict` if that is not what was read."""
+        """Return the present resource. Raises `Conflict` if it is not the one that was read."""
         seen = (await self.find(session, [Wanted(self.names(found.id), inputs)]))[0]
         if seen is not None and found.revision and revision(seen) != found.revision:
             raise plugin.Conflict(f"{found.id} has been changed by others meanwhile")
@@ -174,7 +177,7 @@ class Managed(plugin.Operations[V]):
 
 
 class Single(Managed[V]):
-    """The operations on a kind of resource whose identifier is its name as it is: other resources refer to it so."""
+    """The operations on a kind of resource whose identifier is its name, by which other resources refer to it."""
 
     def names(self, identifier: str) -> tuple[str, ...]:
         """Return the name."""
@@ -186,7 +189,7 @@ class Single(Managed[V]):
 
 
 def revision(seen: Seen[Any]) -> str:
-    """Return a text that is another one whenever the server says something else."""
+    """Return a text that changes whenever the server reports other facts."""
     return sha256(repr(seen.facts).encode(errors="replace")).hexdigest()[:32]
 
 

@@ -7,7 +7,7 @@ from holdfast import plugin
 
 
 Identifier = str
-"""A name in PostgreSQL, as it is: with its capital letters, without quotes. It has at most 63 bytes."""
+"""A name in PostgreSQL, without quotes; case matters. It has at most 63 bytes."""
 
 
 Comment = str

@@ -1,4 +1,4 @@
-"""The program that provides the package `postgres`: it makes the operations and serves them."""
+"""The program that provides the package `postgres`: it creates the operations and serves them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Provider:
         ]
 
     async def configure(self, config: Mapping[str, Any]) -> None:
-        """Receive the configuration; the server is not asked before it is needed."""
+        """Receive the configuration. The first operation connects to the server."""
         self.sessions.configure(config)
 
 

@@ -19,26 +19,26 @@ G = TypeVar("G", bound=Declared)
 
 
 class Target(NamedTuple):
-    """What a grant is about, for statements and for messages."""
+    """The objects of a grant, for statements and for messages."""
 
     kind: str
     """A key of `privileges.EACH`."""
     word: LiteralString
-    """What statements say before the names of the objects."""
+    """Words of a statement before the names of the objects."""
     prefix: sql.Composable = sql.SQL("")
-    """What statements begin with."""
+    """Beginning of the statements."""
 
 
 class Privileged(Managed[G]):
-    """The operations on a kind of grants. A subclass reads what roles hold."""
+    """The operations on a kind of grants. A subclass reads the privileges of roles."""
 
     @abstractmethod
     def target(self, names: Sequence[str]) -> Target:
-        """Return what the grant with these names is about."""
+        """Return the objects of the grant with these names."""
 
     @abstractmethod
     def missing(self, inputs: G) -> str:
-        """Return what to say if the role or its objects do not exist."""
+        """Return the message if the role or the objects do not exist."""
 
     @abstractmethod
     def state(self, names: Sequence[str], fields: Mapping[str, Any]) -> G:
@@ -46,10 +46,10 @@ class Privileged(Managed[G]):
 
     @abstractmethod
     async def holdings(self, session: Session, wanted: Sequence[tuple[str, ...]]) -> Sequence[Sequence[Holding] | None]:
-        """Return what the roles of grants with these names hold; None if the role or its object does not exist."""
+        """Return the privileges of each grant with these names; None if the role or an object does not exist."""
 
     async def find(self, session: Session, wanted: Sequence[Wanted[G]]) -> Sequence[Seen[G] | None]:
-        """Read what the roles hold, all at once."""
+        """Read the privileges of all roles at once."""
         held = await self.holdings(session, [each.names for each in wanted])
         return [self._seen(each, holdings, session.version) for each, holdings in zip(wanted, held, strict=True)]
 
@@ -68,7 +68,7 @@ class Privileged(Managed[G]):
         await self.alter(session, seen, inputs)
 
     async def alter(self, session: Session, seen: Seen[G], inputs: G) -> None:
-        """Grant and revoke what differs, and see that the server has done it."""
+        """Grant and revoke what differs, and check that the server has done so."""
         names = identifiers.parts(self.identifier(inputs))
         target = self.target(names)
         change = Change(session, target.word, inputs.role, target.prefix)

@@ -1,6 +1,6 @@
-"""Privileges as the server records them, and what has to be granted and revoked.
+"""Privileges in the server's records, and the statements that grant and revoke them.
 
-A grant is about several objects. It is as declared if the role has the declared privileges on each of them and, unless
+A grant has several objects. It is as declared if the role has the declared privileges on each of them and, unless
 `exact` is false, no others.
 """
 
@@ -16,7 +16,7 @@ from holdfast import plugin
 from sessions import Session
 
 PUBLIC = "public"
-"""Word for all roles, which is no role."""
+"""Word for all roles; no role can have this name."""
 EACH: Mapping[str, Sequence[str]] = {
     "databases": ("create", "temporary", "connect"),
     "schemas": ("create", "usage"),
@@ -38,15 +38,15 @@ class Declared(Protocol):
 
     @property
     def privileges(self) -> list[Privilege]:
-        """What it may do."""
+        """What the role may do."""
 
     @property
     def grantable(self) -> bool | plugin.Unset:
-        """Whether it may grant these privileges to others."""
+        """Whether the role may grant these privileges to others."""
 
     @property
     def exact(self) -> bool | plugin.Unset:
-        """Whether it has no other privileges."""
+        """Whether the role must not have other privileges."""
 
 
 class Entry(NamedTuple):
@@ -58,19 +58,19 @@ class Entry(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """What the role has on one object."""
+    """The privileges of the role on one object."""
 
     object: sql.Composable
-    """How statements name the object."""
+    """Name of the object for statements."""
     entries: tuple[Entry, ...]
 
     def has(self, *, grantable: bool | None = None) -> frozenset[str]:
-        """Return the privileges: all, or those that may be granted to others, or that may not."""
+        """Return the privileges: all, or those that the role may grant to others, or those that it may not."""
         return frozenset(each.privilege for each in self.entries if grantable in (None, each.grantable))
 
 
 def possible(objects: str, version: int) -> frozenset[str]:
-    """Return the privileges that there are on a kind of objects."""
+    """Return all privileges that a kind of object has."""
     more = ("maintain",) if objects == "tables" and version >= MAINTAIN else ()
     return frozenset((*EACH[objects], *more))
 
@@ -95,10 +95,10 @@ def wrong(declared: Declared, objects: str) -> list[plugin.Violation]:
 def as_declared(
     holdings: Sequence[Holding], declared: Declared, objects: str, version: int, *, known: bool
 ) -> dict[str, Any] | None:
-    """Return the fields of the state: those of the declaration if all objects are as declared, else what differs.
+    """Return the fields of the state: those of the declaration if all objects are as declared, else the present ones.
 
-    Without objects, everything is as declared. Where a role has nothing, there is no grant, unless it is `known` to
-    have been made: None.
+    Without objects, everything is as declared. None if the role has no privileges and the grant is not `known` to have
+    been made.
     """
     want, may_grant, exact = wanted(declared, objects, version), declared.grantable is True, declared.exact is not False
     kept = holdings if exact else [_only(each, want) for each in holdings]
@@ -117,14 +117,17 @@ def _only(holding: Holding, names: Collection[str]) -> Holding:
 
 
 def held(entries: Iterable[Mapping[str, Any]]) -> tuple[Entry, ...]:
-    """Return the entries of the server in our words, in a fixed order; unknown privileges are left out."""
+    """Return the entries of the server in the words of declarations, in a fixed order.
+
+    Unknown privileges are left out.
+    """
     known = frozenset(Privilege)
     found = (Entry(each["privilege"].lower(), each["grantable"], each["grantor"]) for each in entries)
     return tuple(sorted(each for each in found if each.privilege in known))
 
 
 class Change:
-    """The statements that make privileges those that are declared."""
+    """The statements that make the privileges as declared."""
 
     def __init__(self, session: Session, what: LiteralString, role: str, prefix: sql.Composable | None = None) -> None:
         self._session = session
@@ -133,7 +136,7 @@ class Change:
         self._prefix = prefix or sql.SQL("")
 
     async def make(self, holdings: Sequence[Holding], want: frozenset[str], *, grantable: bool, exact: bool) -> None:
-        """Grant what is missing and revoke what is too much; one statement for the objects that lack the same."""
+        """Grant missing privileges and revoke superfluous ones: one statement for all objects that differ equally."""
         missing = ((want - each.has(grantable=True if grantable else None), each) for each in holdings)
         for names, objects in _grouped(missing):
             option = " WITH GRANT OPTION" if grantable else ""
@@ -151,7 +154,7 @@ class Change:
             await self._revoke("REVOKE {} ON {} {} FROM {}", lost, objects)
 
     async def _revoke(self, statement: LiteralString, names: frozenset[str], objects: Sequence[Holding]) -> None:
-        """Revoke privileges as the roles that have granted them: nobody else can."""
+        """Revoke privileges as the roles that have granted them; no other role can."""
         grantors = {each.grantor for holding in objects for each in holding.entries if each.privilege in names}
         for grantor in sorted(grantors):
             theirs = [

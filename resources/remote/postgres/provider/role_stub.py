@@ -26,38 +26,40 @@ class Role(plugin.Struct):
     name: names_stub.Identifier
     """Name of the role."""
     login: bool | plugin.Unset = plugin.UNSET
-    """It may log in."""
+    """Whether the role may log in."""
     superuser: bool | plugin.Unset = plugin.UNSET
-    """It may do everything."""
+    """Whether the role may do everything."""
     create_db: bool | plugin.Unset = plugin.UNSET
-    """It may create databases."""
+    """Whether the role may create databases."""
     create_role: bool | plugin.Unset = plugin.UNSET
-    """It may create other roles."""
+    """Whether the role may create other roles."""
     inherit: bool | plugin.Unset = plugin.UNSET
-    """It has the privileges of the roles that it is a member of."""
+    """Whether the role has the privileges of the roles that it is a member of."""
     replication: bool | plugin.Unset = plugin.UNSET
-    """It may replicate the server."""
+    """Whether the role may replicate the server."""
     bypass_rls: bool | plugin.Unset = plugin.UNSET
-    """Security policies of rows do not apply to it."""
+    """Whether the role bypasses the security policies of rows."""
     connection_limit: int | plugin.Unset = plugin.UNSET
-    """How many connections it may have at once; -1: any number."""
+    """Greatest number of connections at once; -1: no limit."""
     valid_until: datetime.datetime | None | plugin.Unset = plugin.UNSET
-    """When its password expires; null: never. If it is not given, it is left as it is."""
+    """When the password expires; null: never. If it is not given, the present time is kept."""
     password: plugin.Secret | None | plugin.Unset = plugin.UNSET
-    """Its password; null: it has none. The server only receives a verifier (SCRAM-SHA-256), never the password. If
-    the provider is a superuser, it notices that the server has another password. Otherwise it sets the password
-    when the declaration changes.
+    """Password of the role; null: the role has none. The server receives only a verifier (SCRAM-SHA-256), never the
+    password. If the provider is a superuser, it notices when the server has another password. Otherwise it sets
+    the password only when the declaration changes.
     """
     member_of: list[names_stub.Identifier] | plugin.Unset = plugin.UNSET
-    """All roles of which it is a direct member. If it is not given, they are left as they are. Options of
-    memberships (`ADMIN`; since PostgreSQL 16 also `INHERIT` and `SET`) are left as they are in any case.
+    """All roles that this role is a direct member of. If it is not given, the present memberships are kept. The
+    options of memberships (`ADMIN`; since PostgreSQL 16 also `INHERIT` and `SET`) are always kept.
     """
     settings: dict[str, str] | plugin.Unset = plugin.UNSET
-    """All settings that its sessions begin with, such as `statement_timeout`. If not given, left as they are."""
+    """All settings for new sessions of the role, such as `statement_timeout`. If it is not given, the present ones
+    are kept.
+    """
     comment: names_stub.Comment | plugin.Unset = plugin.UNSET
-    """What the role is for. If it is not given, it is left as it is."""
+    """What the role is for. If it is not given, the present comment is kept."""
     oid: int | plugin.Unset = plugin.UNSET
-    """Number of the role in the server."""
+    """Number (OID) of the role in the server."""
 
 
 class RoleProperty(enum.StrEnum):
@@ -92,4 +94,4 @@ import names_stub
 
 
 Password = str
-"""A password, or the verifier that PostgreSQL makes of it: `SCRAM-SHA-256$4096:...`."""
+"""A password, or the verifier that PostgreSQL computes from it: `SCRAM-SHA-256$4096:...`."""

@@ -23,9 +23,9 @@ ATTRIBUTES: Mapping[str, tuple[LiteralString, LiteralString]] = {
     "replication": ("REPLICATION", "NOREPLICATION"),
     "bypass_rls": ("BYPASSRLS", "NOBYPASSRLS"),
 }
-"""Field -> the words that switch it on and off."""
+"""Field -> the words that turn it on and off."""
 NEW = Role(name="", inherit=True, connection_limit=-1, member_of=[], settings={}, comment="", valid_until=None)
-"""What CREATE ROLE makes if it is told nothing."""
+"""Fields of a role that CREATE ROLE makes without options."""
 QUERY: LiteralString = """
     SELECT r.rolname AS name, r.oid::bigint AS oid, rolcanlogin AS login, rolsuper AS superuser,
         rolcreatedb AS create_db, rolcreaterole AS create_role, rolinherit AS inherit, rolreplication AS replication,
@@ -40,7 +40,7 @@ QUERY: LiteralString = """
     FROM pg_roles r WHERE r.rolname = ANY(%s)
 """
 GRANTED_BY_EACH = 160000
-"""Version since which REVOKE without GRANTED BY leaves memberships that another role has granted, with a warning."""
+"""First version in which REVOKE without GRANTED BY keeps memberships that another role has granted, with a warning."""
 GRANTORS: LiteralString = """
     SELECT pg_get_userbyid(grantor) AS grantor FROM pg_auth_members
         JOIN pg_roles g ON g.oid = roleid JOIN pg_roles r ON r.oid = member
@@ -59,7 +59,7 @@ class Roles(Single[Role], RoleOperations):
         return inputs.name
 
     def refused(self, inputs: Role) -> Sequence[plugin.Violation]:
-        """Refuse names of the server, and settings that it could not store."""
+        """Refuse reserved names, and settings that the server could not store."""
         wrong = []
         if inputs.name in ("public", "none") or inputs.name.startswith("pg_"):
             wrong.append(plugin.Violation("rule", "name", "the server reserves this name for itself"))
@@ -88,7 +88,7 @@ class Roles(Single[Role], RoleOperations):
         return Seen(state, (row, stored), differs)
 
     async def make(self, session: Session, inputs: Role) -> None:
-        """Create a role that can do nothing, and give it what it needs, in one transaction."""
+        """Create a role without rights, and give it what is declared, in one transaction."""
         await session.do("CREATE ROLE {}", inputs.name)
         await self._change(session, NEW, inputs)
 
@@ -101,7 +101,7 @@ class Roles(Single[Role], RoleOperations):
         await self._change(session, seen.state, inputs, password=not keep)
 
     async def drop(self, session: Session, seen: Seen[Role]) -> None:
-        """Drop the role; the server refuses it while objects depend on it, and says which."""
+        """Drop the role. While objects depend on it, the server refuses this and names them."""
         await session.do("DROP ROLE {}", seen.state.name)
 
     async def _change(self, session: Session, before: Role, inputs: Role, *, password: bool = True) -> None:

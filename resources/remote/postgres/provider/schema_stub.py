@@ -20,17 +20,19 @@ class Schema(plugin.Struct):
     """
 
     database: str
-    """Database that it is in."""
+    """Database that contains the schema."""
     name: names_stub.Identifier
     """Name of the schema."""
     owner: str | plugin.Unset = plugin.UNSET
-    """Role that owns it."""
+    """Role that owns the schema."""
     comment: names_stub.Comment | plugin.Unset = plugin.UNSET
-    """What the schema is for. If it is not given, it is left as it is."""
+    """What the schema is for. If it is not given, the present comment is kept."""
     cascade: bool | plugin.Unset = plugin.UNSET
-    """A deletion drops it with all that it contains. Otherwise a schema that is not empty is not dropped."""
+    """Whether a deletion drops the schema with everything in it. Otherwise, a schema that is not empty is not
+    dropped.
+    """
     oid: int | plugin.Unset = plugin.UNSET
-    """Number of the schema in the database."""
+    """Number (OID) of the schema in the database."""
 
 
 class SchemaProperty(enum.StrEnum):
@@ -56,4 +58,4 @@ import names_stub
 
 
 SchemaId = str
-"""A schema: `{ref: STATE}`, or database and name with a slash between them, `shop/app`."""
+"""A schema: `{ref: STATE}`, or the database and the name, separated by a slash: `shop/app`."""

@@ -30,7 +30,7 @@ RELATIONS: LiteralString = """
 
 
 class Schemas(Contained[Schema], SchemaOperations):
-    """Schemas; one query reads all of a database."""
+    """Schemas; one query reads all of those in a database."""
 
     named = ("database", "name", "owner")
 
@@ -39,7 +39,7 @@ class Schemas(Contained[Schema], SchemaOperations):
         return identifiers.joined(inputs.database, inputs.name)
 
     def refused(self, inputs: Schema) -> Sequence[plugin.Violation]:
-        """Refuse names of the server."""
+        """Refuse reserved names."""
         if not inputs.name.startswith("pg_"):
             return ()
         return [plugin.Violation("rule", "name", "the server reserves names that begin with 'pg_'")]
@@ -71,7 +71,10 @@ class Schemas(Contained[Schema], SchemaOperations):
             await session.do("COMMENT ON SCHEMA {} IS {}", inputs.name, sql.Literal(inputs.comment or None))
 
     async def refusal(self, found: plugin.Found[Schema]) -> str:
-        """Tell that a schema has tables. Extensions in it may be managed, and go before it."""
+        """Return that a schema has tables.
+
+        Extensions in it do not count: they may be managed, and are then dropped first.
+        """
         if found.state.cascade is True:
             return ""
         try:
@@ -84,5 +87,5 @@ class Schemas(Contained[Schema], SchemaOperations):
         return f"{told}: to drop it with all that is in it, declare `cascade: true`" if rows else ""
 
     async def drop(self, session: Session, seen: Seen[Schema]) -> None:
-        """Drop the schema; one that is not empty only if `cascade` says so."""
+        """Drop the schema. One that is not empty is dropped only with `cascade`."""
         await session.do("DROP SCHEMA {} CASCADE" if seen.state.cascade is True else "DROP SCHEMA {}", seen.state.name)

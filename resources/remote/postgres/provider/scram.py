@@ -1,7 +1,7 @@
 """Verifiers of passwords: SCRAM-SHA-256, as PostgreSQL stores them (RFC 5802, RFC 7677).
 
-The provider makes them itself, so the server and its log never see a password. To find out whether a role has a certain
-password, it makes the verifier again with the salt of the stored one.
+The provider computes verifiers itself, so that no password reaches the server or its log. To find out whether a role
+has a certain password, the provider computes the verifier again with the salt of the stored one.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from functools import lru_cache
 from hashlib import pbkdf2_hmac, sha256
 
 ITERATIONS = 4096
-"""Rounds of a new verifier, PostgreSQL's own number."""
+"""Rounds of a new verifier; the number is PostgreSQL's default."""
 VERIFIER = re.compile(r"SCRAM-SHA-256\$(\d{1,9}):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]{44}):([A-Za-z0-9+/=]{44})")
 MANY = 1_000_000
-"""Most rounds that the provider computes."""
+"""Greatest number of rounds that the provider computes."""
 
 
 def verifier(password: str) -> str:
-    """Return a new verifier; a password that is a verifier already is returned as it is."""
+    """Return a new verifier. A password that is a verifier already is returned unchanged."""
     return password if VERIFIER.fullmatch(password) else _made(password, secrets.token_bytes(16), ITERATIONS)
 
 
@@ -44,7 +44,7 @@ def belongs(stored: str | None, password: str) -> bool:
 
 @lru_cache(4096)
 def _made(password: str, salt: bytes, rounds: int) -> str:
-    """Return a verifier. It takes some milliseconds, so results are kept as long as the process lives."""
+    """Return a verifier. Computing it takes some milliseconds, so the process caches all results."""
     salted = pbkdf2_hmac("sha256", prepared(password), salt, rounds)
     stored = sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
     server = hmac.digest(salted, b"Server Key", "sha256")

@@ -1,7 +1,7 @@
-"""Connections to the server: a few for each database, opened when they are needed and closed when they are not.
+"""Connections to the server: a few for each database, opened when they are needed and closed when they are idle.
 
-Every session resolves names in `pg_catalog` alone, so that no object of a user is taken for one of the server, and has
-limits of time. What goes wrong becomes a failure that may be tried again, or one that may not.
+Every session resolves names only in `pg_catalog`, so that no object of a user is taken for one of the server, and has
+timeouts. Errors of the server become temporary or permanent failures.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from psycopg.rows import DictRow, dict_row
 from holdfast import plugin
 
 IDLE = 10.0
-"""Seconds after which a connection that nothing uses is closed: an open one keeps its database from being dropped."""
+"""Seconds after which an idle connection is closed. An open connection prevents its database from being dropped."""
 MOST = 4
-"""Connections to one database that are used at once."""
+"""Greatest number of connections to one database that are used at once."""
 BUILDING = 2
-"""Databases that are created or dropped at once, which may take long. The other connections are left for reading."""
+"""Greatest number of databases that are created or dropped at once. This may take long; the other connections are for
+reading."""
 OLDEST = 14
 """Oldest major version of the server."""
 
 AGAIN = ("08", "40", "53", "57P0", "55P03", "55006", "57014", "42710", "42P04", "42P06", "23505")
-"""Beginnings of the codes of errors that may be over at the next try.
+"""Beginnings of the codes of errors that may not recur at the next attempt.
 
-Connections and resources of the server, deadlocks, limits of time, what others use, and what others have created at the
-same time.
+They are for connections and resources of the server, deadlocks, timeouts, objects that others use, and objects that
+others have created at the same time.
 """
 QUIET: LiteralString = (
     "SELECT set_config('log_statement', 'none', true), set_config('log_min_duration_statement', '-1', true),"
@@ -40,9 +41,9 @@ QUIET: LiteralString = (
 )
 """Keeps the rest of a transaction out of the log, and out of the statistics of statements."""
 UNSAMPLED: LiteralString = "SELECT set_config('log_transaction_sample_rate', '0', false)"
-"""Keeps transactions out of the log that are chosen for it when they begin."""
+"""Keeps transactions out of the log that the server would sample when they begin."""
 CASCADE = "to drop what depends on it as well, declare `cascade: true`"
-"""Takes the place of the server's hint to use DROP ... CASCADE, which a state cannot say."""
+"""Replaces the server's hint to use DROP ... CASCADE, which is of no use in a state."""
 Connection = psycopg.AsyncConnection[DictRow]
 
 
@@ -56,11 +57,11 @@ class Sessions:
     def __init__(self) -> None:
         self.config: Mapping[str, Any] = {}
         self.idle: dict[str, list[tuple[Connection, asyncio.TimerHandle]]] = defaultdict(list)
-        """Database -> the connections that nothing uses, and what will close them."""
+        """Database -> its idle connections, each with the timer that closes it."""
         self.changes: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(1))
-        """Database -> held by a change. Two that concern the same would fail: `tuple concurrently updated`.
+        """Database -> lock that a change holds. Two changes of the same thing would fail: `tuple concurrently updated`.
 
-        It is no lock of the server, because any user could take that, and keep all changes waiting.
+        A lock of the server is not used: any user could take it, and block all changes.
         """
         self.building = asyncio.Semaphore(BUILDING)
         """Held while a database is created or dropped."""
@@ -72,7 +73,7 @@ class Sessions:
 
     @asynccontextmanager
     async def turn(self, changes: asyncio.Semaphore, database: str) -> AsyncIterator[None]:
-        """Wait until other changes are over. Raises `Temporary` if that takes longer than one statement may."""
+        """Wait until other changes have ended. Raises `Temporary` if this takes longer than the statement timeout."""
         limit = self.config["statement_timeout"]
         try:
             async with asyncio.timeout(limit):
@@ -87,7 +88,7 @@ class Sessions:
 
     @asynccontextmanager
     async def session(self, database: str = "") -> AsyncIterator[Session]:
-        """Yield a session in a database; by default in the one for roles and databases.
+        """Yield a session in a database; by default, in the configured one.
 
         Raises `Temporary`, `Permanent`, and `NoDatabase` if the database does not exist.
         """
@@ -104,7 +105,7 @@ class Sessions:
                     self._give_back(database, connection)
 
     async def _taken(self, database: str) -> Connection:
-        """Return a connection that nothing uses."""
+        """Return an idle connection."""
         while self.idle[database]:
             connection, timer = self.idle[database].pop()
             timer.cancel()
@@ -113,7 +114,7 @@ class Sessions:
         return await self.connect(database)
 
     def _give_back(self, database: str, connection: Connection) -> None:
-        """Keep a connection for a while, if it is of use."""
+        """Keep a connection for a while, if it is usable."""
         if not connection.closed:
             close = asyncio.get_running_loop().call_later(IDLE, self._expire, database, connection)
             self.idle[database].append((connection, close))
@@ -123,7 +124,7 @@ class Sessions:
         connection.pgconn.finish()
 
     async def leave(self, database: str) -> None:
-        """Close the connections to a database that nothing uses."""
+        """Close the idle connections to a database."""
         for connection, timer in self.idle.pop(database, []):
             timer.cancel()
             await connection.close()
@@ -228,19 +229,19 @@ class Session:
         return await (await self.connection.execute(query, values or None)).fetchall()
 
     async def do(self, statement: LiteralString, *parts: Any) -> None:
-        """Execute a statement; `parts` take the places of `{}` in it: texts are identifiers."""
+        """Execute a statement. `parts` replace `{}` in it; texts among them are identifiers."""
         composed = [sql.Identifier(each) if isinstance(each, str) else each for each in parts]
         await self.connection.execute(sql.SQL(statement).format(*composed))
 
     async def keep_out_of_log(self) -> None:
-        """Log no further statements of this transaction, as far as that is allowed."""
+        """Log no further statements of this transaction, if the server allows that."""
         if self.is_superuser:
             await self.rows(QUIET)
 
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """Turn errors of the server into failures, with what it says of the cause and of the way out."""
+    """Turn errors of the server into failures, with the server's message and hint."""
     try:
         yield
     except psycopg.Error as error:
@@ -251,7 +252,7 @@ def failures() -> Iterator[None]:
 
 
 def _said(error: psycopg.Error) -> str:
-    """Return what the server says: message, details and hint. A hint for SQL becomes one for states."""
+    """Return the server's message, details and hint. A hint for SQL is replaced by one for states."""
     diag = error.diag
     hint = CASCADE if "DROP ... CASCADE" in (diag.message_hint or "") else diag.message_hint
     parts = [each for each in (diag.message_primary, diag.message_detail, hint) if each] or [str(error)]

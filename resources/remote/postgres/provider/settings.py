@@ -1,4 +1,4 @@
-"""Settings that the sessions of a role begin with (ALTER ROLE ... SET)."""
+"""Settings for new sessions of a role (ALTER ROLE ... SET)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from psycopg import sql
 from holdfast import plugin
 
 LISTS = frozenset(["local_preload_libraries", "search_path", "session_preload_libraries", "temp_tablespaces"])
-"""Settings whose value is a list of names; each of them has quotes of its own."""
+"""Settings whose value is a list of names; each name is quoted by itself."""
 ITEM = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^,]*?))\s*(?:,|$)')
 
 
 def parsed(entries: Iterable[str]) -> dict[str, str]:
-    """Return the settings of the server's entries, `name=value`."""
+    """Parse the server's entries, `name=value`."""
     return {name: value for name, _, value in (each.partition("=") for each in entries)}
 
 
 def as_declared(actual: Mapping[str, str], declared: Mapping[str, str] | plugin.Unset) -> dict[str, str]:
-    """Return the server's settings, written as they are declared where they mean the same.
+    """Return the server's settings. One that means the same as the declared value is written as declared.
 
-    The server has its own capital letters in names (`TimeZone`) and its own spaces and quotes in lists.
+    The server changes the case of names (`TimeZone`), and spaces and quotes in lists.
     """
     wanted = {} if isinstance(declared, plugin.Unset) else {name.lower(): (name, declared[name]) for name in declared}
     found = {}
@@ -36,7 +36,7 @@ def as_declared(actual: Mapping[str, str], declared: Mapping[str, str] | plugin.
 def altered(
     what: LiteralString, owner: str, before: Mapping[str, str], after: Mapping[str, str] | plugin.Unset
 ) -> Iterator[sql.Composed]:
-    """Yield the statements that make the settings those that are declared, if they are."""
+    """Yield the statements that make the settings as declared; none if settings are not declared."""
     if isinstance(after, plugin.Unset):
         return
     start = sql.SQL(what)
@@ -49,12 +49,12 @@ def altered(
 
 
 def _name(name: str) -> sql.Identifier:
-    """Return the name of a setting, of which an extension's has a dot."""
+    """Return the name of a setting; that of an extension's setting has a dot."""
     return sql.Identifier(*name.split("."))
 
 
 def _items(name: str, value: str) -> list[str]:
-    """Return the value as one literal, or as those of the items of a list."""
+    """Return the value as one literal, or as one literal for each item of a list."""
     if name.lower() not in LISTS or not value.strip():
         return [value]
     found, position = [], 0

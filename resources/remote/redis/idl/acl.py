@@ -1,4 +1,4 @@
-"""Users, as access control lists (ACL) have them."""
+"""Users of access control lists (ACL)."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ UserName = Annotated[str, idl.limits(pattern=r"[!-~]{1,256}")]
 Hash = Annotated[str, idl.limits(pattern="[0-9a-f]{64}")]
 """SHA-256 of a password, in hexadecimal digits: `printf %s PASSWORD | sha256sum`."""
 Rule = Annotated[str, idl.limits(pattern=r"[+-][!-~]+|\([!-~][ -~]*\)")]
-"""`+get`, `-@dangerous`, `+config|get`; or a selector as `ACL LIST` shows it: `(~cache:* resetchannels -@all +get)`."""
+"""`+get`, `-@dangerous`, `+config|get`; or a selector, as in `ACL LIST`: `(~cache:* resetchannels -@all +get)`."""
 KeyPattern = Annotated[str, idl.limits(pattern=r"(?:%(?:R|W|RW)~|~)[!-~]+")]
 """`~app:*`; `%R~app:*` to read only, `%W~app:*` to write only."""
 ChannelPattern = Annotated[str, idl.limits(pattern="&[!-~]+")]
@@ -30,15 +30,15 @@ class AclUser(idl.Resource, poll=30):
     name: UserName = idl.field(replaces=True)
     """Name of the user."""
     enabled: bool = True
-    """The user may log in."""
+    """Whether the user may log in."""
     password: str = idl.field(optional=True, secret=True, write_only=True, shortest=1)
     """The only password. The server receives its hash, never the password."""
     hashes: set[Hash] = idl.field(optional=True, secret=True)
     """Hashes of all passwords."""
     without_password: bool = False
-    """Any password is right."""
+    """Whether the user can log in with any password."""
     rules: list[Rule] = idl.field(default=["-@all"])
-    """Rules for commands and selectors, in order; without any, no command is allowed."""
+    """Rules for commands, and selectors, in order. Without rules, no command is allowed."""
     keys: set[KeyPattern] = idl.field(default=[])
     """Patterns of all keys that the user may use."""
     channels: set[ChannelPattern] = idl.field(default=[])

@@ -10,7 +10,7 @@ Name = Annotated[str, idl.limits(shortest=1, longest=4096)]
 
 @idl.exactly_one("text", "secret", "fields", "items", "members", "scores")
 class Key(idl.Resource):
-    """A key with its value. The server reports each change of a key, so that it is repaired at once.
+    """A key with its value. The server reports each change of a key, so the agent repairs it at once.
 
     greeting:
       redis.key:
@@ -28,9 +28,9 @@ class Key(idl.Resource):
     database: Annotated[int, idl.limits(minimum=0, maximum=65535)] = idl.field(default=0, replaces=True)
     """Number of the database that has the key."""
     text: str = idl.field(optional=True)
-    """The value of a string."""
+    """Value of a string."""
     secret: str = idl.field(optional=True, secret=True)
-    """The value of a string, which is never shown."""
+    """Value of a string that is never shown."""
     fields: dict[str, str] = idl.field(optional=True, shortest=1)
     """All fields of a hash."""
     items: list[str] = idl.field(optional=True, shortest=1)
@@ -40,4 +40,4 @@ class Key(idl.Resource):
     scores: dict[str, float] = idl.field(optional=True, shortest=1)
     """All members of a sorted set, with their scores."""
     persistent: bool = True
-    """The key does not expire; if it would, that is changed. False: whether it expires is left alone."""
+    """Whether the key must never expire. If false, an expiry is not changed."""

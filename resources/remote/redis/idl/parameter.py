@@ -10,7 +10,7 @@ Parameter = Annotated[str, idl.limits(pattern="[a-z][a-z0-9-]*")]
 
 @idl.exactly_one("value", "secret")
 class Config(idl.Resource, poll=30):
-    """A parameter of the server (`CONFIG SET`). The server does not report changes of parameters: they are polled.
+    """A parameter of the server (`CONFIG SET`). The server does not report changes of parameters, so they are polled.
 
     maxmemory:
       redis.config:
@@ -20,6 +20,6 @@ class Config(idl.Resource, poll=30):
     name: Parameter = idl.field(replaces=True)
     """Name of the parameter."""
     value: str = idl.field(optional=True)
-    """Its value, in any form that redis.conf may have."""
+    """Value of the parameter, in any form that redis.conf accepts."""
     secret: str = idl.field(optional=True, secret=True)
-    """Its value, which is never shown, such as that of `requirepass`."""
+    """Value of a parameter that is never shown, such as `requirepass`."""

@@ -3,34 +3,37 @@
 
 import * as $ from "./holdfast-runtime/pack.js";
 
-/** A port of TCP. */
+/** A TCP port. */
 export type Port = number;
 
 /** Where the server is, and as whom the provider logs in. */
 export interface Access {
-  /** Its unix socket; without `socket` and `host`, the server is at 127.0.0.1. */
+  /** Unix socket of the server. Without `socket` and `host`, the provider connects to 127.0.0.1. */
   readonly socket?: $.Path | undefined;
-  /** Its name or address. */
+  /** Name or address of the server. */
   readonly host?: string | undefined;
-  /** Its port, if `socket` is not given. */
+  /** Port of the server, if `socket` is not given. */
   readonly port?: Port | undefined;
-  /** The connection is encrypted, and the server shows a certificate for its name. */
+  /** Whether the connection is encrypted. The server must then have a certificate for `host`. */
   readonly tls?: boolean | undefined;
-  /** File with the certificates (PEM) that may have signed that of the server; without it, those of Node.js. */
+  /** File with the trusted authorities (PEM) for the server's certificate. The default is those of Node.js. */
   readonly authority?: $.Path | undefined;
-  /** File with the certificate (PEM) of the provider, if the server demands one (`tls-auth-clients`). */
+  /** File with the provider's certificate (PEM), if the server demands one (`tls-auth-clients`). */
   readonly certificate?: $.Path | undefined;
-  /** File with the key of that certificate, which the user of the plugin can read. */
+  /** File with the key of `certificate`. The user of the plugin must be able to read it. */
   readonly key?: $.Path | undefined;
-  /** User of the server (ACL) as which the provider logs in, if there is a password. */
+  /** User (ACL) that the provider logs in as, if there is a password. */
   readonly user?: string | undefined;
-  /** Password of that user. */
+  /** Password of `user`. */
   readonly password?: string | $.Secret<string> | undefined;
   /**
-   * The provider adds `KA` to the parameter `notify-keyspace-events` where it is missing, so that the server
-   * reports changes of keys. False: the parameter is left alone; without `KA` all keys are read every five seconds.
+   * Whether the provider adds `KA` to the parameter `notify-keyspace-events`, so that the server reports changes of
+   * keys. If false, the parameter is not changed; without `KA` the provider reads all keys every five seconds.
    */
   readonly events?: boolean | undefined;
-  /** Changes of users and parameters are written to the files of the server, so that its next start has them. */
+  /**
+   * Whether changes of users and parameters are written to the files of the server, so that they survive its
+   * restart.
+   */
   readonly save?: boolean | undefined;
 }

@@ -1,5 +1,5 @@
 // Made by `holdfast idl compile` from acl.py, target typescript. Do not edit it.
-/** Users, as access control lists (ACL) have them. */
+/** Users of access control lists (ACL). */
 
 import * as $ from "./holdfast-runtime/plugin.js";
 
@@ -9,10 +9,7 @@ export type UserName = string;
 /** SHA-256 of a password, in hexadecimal digits: `printf %s PASSWORD | sha256sum`. */
 export type Hash = string;
 
-/**
- * `+get`, `-@dangerous`, `+config|get`; or a selector as `ACL LIST` shows it: `(~cache:* resetchannels -@all
- * +get)`.
- */
+/** `+get`, `-@dangerous`, `+config|get`; or a selector, as in `ACL LIST`: `(~cache:* resetchannels -@all +get)`. */
 export type Rule = string;
 
 /** `~app:*`; `%R~app:*` to read only, `%W~app:*` to write only. */
@@ -25,15 +22,15 @@ export type ChannelPattern = string;
 export interface AclUserArgs {
   /** Name of the user. A change replaces the resource. */
   readonly name: UserName;
-  /** The user may log in. */
+  /** Whether the user may log in. */
   readonly enabled?: boolean | undefined;
   /** The only password. The server receives its hash, never the password. */
   readonly password?: $.Secret<string> | undefined;
   /** Hashes of all passwords. */
   readonly hashes?: $.Secret<ReadonlySet<Hash>> | undefined;
-  /** Any password is right. */
+  /** Whether the user can log in with any password. */
   readonly withoutPassword?: boolean | undefined;
-  /** Rules for commands and selectors, in order; without any, no command is allowed. */
+  /** Rules for commands, and selectors, in order. Without rules, no command is allowed. */
   readonly rules?: readonly Rule[] | undefined;
   /** Patterns of all keys that the user may use. */
   readonly keys?: ReadonlySet<KeyPattern> | undefined;
@@ -55,13 +52,13 @@ export interface AclUserArgs {
 export interface AclUser {
   /** Name of the user. A change replaces the resource. */
   readonly name: UserName;
-  /** The user may log in. */
+  /** Whether the user may log in. */
   readonly enabled?: boolean | undefined;
   /** Hashes of all passwords. */
   readonly hashes?: $.Secret<ReadonlySet<Hash>> | undefined;
-  /** Any password is right. */
+  /** Whether the user can log in with any password. */
   readonly withoutPassword?: boolean | undefined;
-  /** Rules for commands and selectors, in order; without any, no command is allowed. */
+  /** Rules for commands, and selectors, in order. Without rules, no command is allowed. */
   readonly rules?: readonly Rule[] | undefined;
   /** Patterns of all keys that the user may use. */
   readonly keys?: ReadonlySet<KeyPattern> | undefined;

@@ -12,9 +12,9 @@ export interface KeyArgs {
   readonly name: Name;
   /** Number of the database that has the key. A change replaces the resource. */
   readonly database?: number | undefined;
-  /** The value of a string. */
+  /** Value of a string. */
   readonly text?: string | undefined;
-  /** The value of a string, which is never shown. */
+  /** Value of a string that is never shown. */
   readonly secret?: $.Secret<string> | undefined;
   /** All fields of a hash. */
   readonly fields?: { readonly [key: string]: string } | undefined;
@@ -24,12 +24,12 @@ export interface KeyArgs {
   readonly members?: ReadonlySet<string> | undefined;
   /** All members of a sorted set, with their scores. */
   readonly scores?: { readonly [key: string]: number } | undefined;
-  /** The key does not expire; if it would, that is changed. False: whether it expires is left alone. */
+  /** Whether the key must never expire. If false, an expiry is not changed. */
   readonly persistent?: boolean | undefined;
 }
 
 /**
- * A key with its value. The server reports each change of a key, so that it is repaired at once.
+ * A key with its value. The server reports each change of a key, so the agent repairs it at once.
  *
  * ```yaml
  * greeting:
@@ -48,9 +48,9 @@ export interface Key {
   readonly name: Name;
   /** Number of the database that has the key. A change replaces the resource. */
   readonly database?: number | undefined;
-  /** The value of a string. */
+  /** Value of a string. */
   readonly text?: string | undefined;
-  /** The value of a string, which is never shown. */
+  /** Value of a string that is never shown. */
   readonly secret?: $.Secret<string> | undefined;
   /** All fields of a hash. */
   readonly fields?: { readonly [key: string]: string } | undefined;
@@ -60,7 +60,7 @@ export interface Key {
   readonly members?: ReadonlySet<string> | undefined;
   /** All members of a sorted set, with their scores. */
   readonly scores?: { readonly [key: string]: number } | undefined;
-  /** The key does not expire; if it would, that is changed. False: whether it expires is left alone. */
+  /** Whether the key must never expire. If false, an expiry is not changed. */
   readonly persistent?: boolean | undefined;
 }
 

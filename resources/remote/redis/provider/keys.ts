@@ -1,4 +1,4 @@
-/** Keys: a value is read whole, and written whole in one transaction. */
+/** Keys. A value is read as a whole, and written as a whole in one transaction. */
 
 import { createHmac, randomBytes } from "node:crypto";
 
@@ -9,11 +9,11 @@ import { KnownKeys } from "./known.js";
 import type { Reply } from "./replies.js";
 import type { Connection, Server } from "./server.js";
 
-/** Of this start: a revision tells nothing about the value, which may be secret. */
+/** New at each start, so that a revision reveals nothing about the value, which may be secret. */
 const SALT = randomBytes(16);
 type Asking = (...commands: readonly (readonly string[])[]) => Promise<Reply[]>;
 
-/** Type of a value in the server -> the command that reads it, but for the name, and the fields of the state. */
+/** Type of a value -> the command that reads the value of a name, and the fields of the state for the reply. */
 const READERS: { readonly [type: string]: readonly [(name: string) => string[], (reply: Reply) => Partial<Key>] } = {
   string: [(name) => ["GET", name], (reply) => ({ text: String(reply) })],
   hash: [(name) => ["HGETALL", name], (reply) => ({ fields: texts(reply) })],
@@ -32,7 +32,7 @@ export class Keys extends KeyOperations {
     super();
   }
 
-  /** Read all keys of a database by two questions. */
+  /** Read all keys of a database by two batches of commands. */
   override async readMany(
     wanted: readonly (readonly [plugin.Key, KeyArgs])[],
   ): Promise<readonly (plugin.Found<Key> | Error | undefined)[]> {
@@ -80,7 +80,7 @@ export class Keys extends KeyOperations {
       await connection.together([["DEL", inputs.name], writing(inputs), ...expire]);
       const [found] = await readAll(askingOf(connection), [inputs]);
       if (found instanceof Error) throw found;
-      if (found === undefined) throw new plugin.Temporary("somebody else has removed the key at once");
+      if (found === undefined) throw new plugin.Temporary("another client has removed the key at once");
       return found;
     };
     return await this.server().alone(databaseOf(inputs), write, signal);
@@ -99,12 +99,12 @@ async function watched(
   await connection.ask("WATCH", inputs.name);
   if (await isOther(connection, inputs, before)) {
     await connection.ask("UNWATCH");
-    throw new plugin.Conflict(`somebody else has ${before === undefined ? "made" : "changed"} the key`);
+    throw new plugin.Conflict(`another client has ${before === undefined ? "made" : "changed"} the key`);
   }
   return Number(await connection.ask("PTTL", inputs.name));
 }
 
-/** Return whether a key that exists is another one than it was. */
+/** Return whether an existing key differs from what was read before. */
 async function isOther(
   connection: Connection,
   inputs: KeyArgs,
@@ -137,7 +137,7 @@ async function readAll(ask: Asking, wanted: readonly KeyArgs[]): Promise<(plugin
   });
 }
 
-/** Return the fields with the value of a key; of a type that cannot be declared there are none. */
+/** Return the fields with the value of a key; none for a type that cannot be declared. */
 async function valueOf(ask: Asking, name: string, type: string): Promise<Partial<Key> | Error | undefined> {
   const [command, read] = READERS[type] ?? [];
   if (command === undefined || read === undefined) return type === "none" ? undefined : {};
@@ -177,7 +177,7 @@ function writing(inputs: KeyArgs): string[] {
   return ["SET", name, text ?? secret?.value ?? ""];
 }
 
-/** Return what is declared of a key, with the place that an id says, if there is one. */
+/** Return the declaration of a key, with database and name from its id, if the key has one. */
 function placed(id: string, inputs: KeyArgs): KeyArgs {
   const at = id.indexOf(":");
   return at < 0 ? { ...inputs } : { ...inputs, database: Number(id.slice(0, at)), name: id.slice(at + 1) };

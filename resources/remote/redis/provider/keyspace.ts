@@ -1,9 +1,8 @@
 /**
  * Changes of keys, as the server reports them (keyspace notifications).
  *
- * The server reports no flush of a database that way; it does so as an invalidation of caches. A connection that is
- * lost is made again, and all keys are read then. As long as that does not succeed, the keys are reported as not
- * watched.
+ * The server does not report the flush of a database in this way, but as an invalidation of caches. After a lost
+ * connection, the watch connects again, and all keys are read. Meanwhile, the keys are reported as not watched.
  */
 
 import * as plugin from "./holdfast-runtime/plugin.js";
@@ -15,13 +14,13 @@ const CHANNEL = /^__keyspace@(\d+)__:(.*)$/s;
 const PARAMETER = "notify-keyspace-events";
 /** Kinds of events that `A` stands for. */
 const ALL = "g$lshzxetd";
-/** Milliseconds between two looks whether the server reports events. While it does not, all keys are read each time. */
+/** Milliseconds between two checks that the server reports events. While it does not, each check reads all keys. */
 const LOOK = 5000;
-const CHANGED = `${PARAMETER} was changed, so that changes of keys were not reported; it is set again`;
+const CHANGED = `${PARAMETER} was changed, so changes of keys were not reported; it has been set again`;
 const UNREPORTED =
-  `${PARAMETER} lacks KA, so that changes of keys are not reported, and may not be changed (events: false, or noop): ` +
-  `all keys are read every ${LOOK / 1000} seconds`;
-/** Milliseconds before the second try to connect again, and most of them. */
+  `${PARAMETER} lacks KA, so changes of keys are not reported; the provider must not set it (events: false, or noop) ` +
+  `and reads all keys every ${LOOK / 1000} seconds`;
+/** Milliseconds before the second attempt to connect again, and the greatest number of milliseconds. */
 const [FIRST, LAST] = [50, 5000];
 /** Events that wait for the agent; if there are more, all keys are read. */
 const MOST = 10_000;
@@ -84,7 +83,7 @@ export class KeyspaceWatch {
     this.wake();
   }
 
-  /** Wait until something has happened, or for some milliseconds. */
+  /** Wait until `wake` is called, or for some milliseconds. */
   private woken(milliseconds?: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = milliseconds === undefined ? undefined : setTimeout(resolve, milliseconds);
@@ -119,7 +118,7 @@ export class KeyspaceWatch {
     if (this.missed || this.changed.size > 0) this.wake();
   }
 
-  /** See that the server still answers and reports; if it does not report, events may have been missed. */
+  /** Check that the server still answers and reports events; if it does not report, events may have been missed. */
   private async look(connection: Connection | undefined): Promise<void> {
     if (connection === undefined || connection.closed) return;
     try {
@@ -131,7 +130,7 @@ export class KeyspaceWatch {
     }
   }
 
-  /** Return whether the server reports all changes of keys. If it does not, make it do so where that is allowed. */
+  /** Return whether the server reports all changes of keys. If not, make it report them, if that is allowed. */
   private async reporting(connection: Connection): Promise<boolean> {
     const found = (await connection.ask("CONFIG", "GET", PARAMETER)) as ReadonlyMap<string, Reply>;
     const flags = String(found.get(PARAMETER) ?? "");

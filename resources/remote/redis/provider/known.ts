@@ -1,12 +1,12 @@
 /** The keys that the agent has asked for: only their changes are reported. */
 
-/** Keys below which none is forgotten. */
+/** Number of keys up to which none is forgotten. */
 const FEW = 10_000;
-/** Milliseconds in which the agent reads every key that it watches, after it was told that changes may be missing. */
+/** Milliseconds within which the agent reads all watched keys after a report that changes may have been missed. */
 const GRACE = 600_000;
 
 /**
- * Ids of keys. The agent does not say which keys have left its states, so their ids would become ever more. When there
+ * Ids of keys. The agent does not say which keys have left its states, so the number of ids would only grow. When there
  * are many, each watch reports that changes may have been missed, and the agent reads all keys that it watches. Ids
  * that were not read again are forgotten after some time.
  */

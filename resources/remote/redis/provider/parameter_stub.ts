@@ -10,14 +10,14 @@ export type Parameter = string;
 export interface ConfigArgs {
   /** Name of the parameter. A change replaces the resource. */
   readonly name: Parameter;
-  /** Its value, in any form that redis.conf may have. */
+  /** Value of the parameter, in any form that redis.conf accepts. */
   readonly value?: string | undefined;
-  /** Its value, which is never shown, such as that of `requirepass`. */
+  /** Value of a parameter that is never shown, such as `requirepass`. */
   readonly secret?: $.Secret<string> | undefined;
 }
 
 /**
- * A parameter of the server (`CONFIG SET`). The server does not report changes of parameters: they are polled.
+ * A parameter of the server (`CONFIG SET`). The server does not report changes of parameters, so they are polled.
  *
  * ```yaml
  * maxmemory:
@@ -28,9 +28,9 @@ export interface ConfigArgs {
 export interface Config {
   /** Name of the parameter. A change replaces the resource. */
   readonly name: Parameter;
-  /** Its value, in any form that redis.conf may have. */
+  /** Value of the parameter, in any form that redis.conf accepts. */
   readonly value?: string | undefined;
-  /** Its value, which is never shown, such as that of `requirepass`. */
+  /** Value of a parameter that is never shown, such as `requirepass`. */
   readonly secret?: $.Secret<string> | undefined;
 }
 

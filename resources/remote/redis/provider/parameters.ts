@@ -47,14 +47,14 @@ export class Parameters extends ConfigOperations {
     const value = inputs.secret?.value ?? inputs.value ?? "";
     await this.server().ask(0, ["CONFIG", "SET", inputs.name, value]);
     await this.server().save("parameters");
-    if (inputs.name === "requirepass") await this.server().save("users"); // it is the password of the user default
+    if (inputs.name === "requirepass") await this.server().save("users"); // this is the password of the user default
     const found = await this.read({ id: inputs.name, trace: "" }, inputs);
     if (found !== undefined && (found.state.secret?.value ?? found.state.value) === value) return found;
-    throw new plugin.Permanent(`the server has taken another value of ${inputs.name} than the one declared`);
+    throw new plugin.Permanent(`the server has stored a value of ${inputs.name} other than the declared one`);
   }
 }
 
-/** Return a parameter, with the value as it is declared if the server has the same in its own form. */
+/** Return a parameter. A value that means the same as the declared one is written as declared. */
 function foundOf(inputs: ConfigArgs, present: string): plugin.Found<Config> {
   const declared = inputs.secret?.value ?? inputs.value;
   const equal = declared !== undefined && formOf(inputs.name, declared) === formOf(inputs.name, present);
@@ -64,7 +64,7 @@ function foundOf(inputs: ConfigArgs, present: string): plugin.Found<Config> {
   return { id: inputs.name, state: { name: inputs.name, ...shown } };
 }
 
-/** Return a value in one form: amounts of memory in bytes, kinds of events sorted. */
+/** Return the normal form of a value: amounts of memory in bytes, kinds of events sorted. */
 function formOf(name: string, value: string): string {
   if (name === "notify-keyspace-events") return [...value.replace("A", "g$lshzxetd")].sort().join("");
   const [, amount, unit] = /^(\d+)(b|kb?|mb?|gb?)$/i.exec(value) ?? [];

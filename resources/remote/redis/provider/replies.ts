@@ -1,6 +1,6 @@
 /** The replies of a Redis server (RESP, version 3), parsed as they arrive. */
 
-/** The server could not do what a command asks for. */
+/** An error with which the server has answered a command. */
 export class ReplyError extends Error {}
 
 /** What the server sends without being asked, such as an event. */
@@ -12,7 +12,7 @@ export type Reply =
   null | boolean | number | string | ReplyError | Push | readonly Reply[] | ReadonlyMap<string, Reply>;
 
 const MORE: unique symbol = Symbol("more bytes are needed");
-/** Greatest length of a line, and greatest depth of lists in each other; a server that exceeds them is none. */
+/** Greatest length of a line, and greatest depth of nested lists. A server that exceeds them is not a Redis server. */
 const [LONGEST, DEEPEST] = [1 << 20, 20];
 
 /** Parses a stream of replies. */
@@ -21,7 +21,7 @@ export class ReplyParser {
   private length = 0;
   private readonly replies = this.all();
 
-  /** Return the replies that are complete with these bytes. Throws `Error` if they are no replies. */
+  /** Return the replies that these bytes complete. Throws `Error` if they are not replies. */
   feed(chunk: Buffer): Reply[] {
     this.parts.push(chunk);
     this.length += chunk.length;

@@ -1,4 +1,4 @@
-/** Connections to the server: how they are made, how commands go through them, and what errors of the server mean. */
+/** Connections to the server: opening them, sending commands, and the meaning of the server's errors. */
 
 import { readFileSync } from "node:fs";
 import { type Socket, connect, isIP, isIPv6 } from "node:net";
@@ -8,11 +8,11 @@ import type { Access as Settings } from "./access_stub.js";
 import * as plugin from "./holdfast-runtime/plugin.js";
 import { Push, type Reply, ReplyError, ReplyParser, command } from "./replies.js";
 
-/** Milliseconds within which the server has to answer. */
+/** Milliseconds within which the server must answer. */
 const PATIENCE = 10_000;
-/** Milliseconds within which a connection has to be made. */
+/** Milliseconds within which a connection must be established. */
 const PATIENCE_OPENING = 5_000;
-/** First words of errors that end by themselves. */
+/** First words of errors that disappear by themselves. */
 const PASSING = [
   "LOADING",
   "BUSY",
@@ -78,16 +78,16 @@ export class Connection {
     return demandRight(await this.send(words));
   }
 
-  /** Do commands as one. Throws for the first that fails, though others are done. */
+  /** Run commands as one transaction. Throws the error of the first that fails; the others have run all the same. */
   async together(commands: readonly (readonly string[])[]): Promise<void> {
     for (const each of await this.transaction(commands)) demandRight(each);
   }
 
-  /** Return the replies to commands that are done as one; errors are among them. */
+  /** Run commands as one transaction, and return their replies; errors are among these. */
   async transaction(commands: readonly (readonly string[])[]): Promise<readonly Reply[]> {
     const replies = await Promise.all([["MULTI"], ...commands, ["EXEC"]].map((words) => this.send(words)));
     const results = demandRight(replies.at(-1) ?? null);
-    if (results === null) throw new plugin.Conflict("somebody else has changed it at the same time");
+    if (results === null) throw new plugin.Conflict("another client has changed it at the same time");
     return results as readonly Reply[];
   }
 
@@ -140,7 +140,7 @@ function socketTo(settings: Settings): Socket {
   return connectSecurely({ host, port, ...name, secureContext: contextOf(settings) });
 }
 
-/** Return what is in the files for TLS. Throws `Permanent`. */
+/** Return the content of the files for TLS. Throws `Permanent`. */
 function contextOf({ authority, certificate, key }: Settings): SecureContext {
   const files = { ca: ["the authority", authority], cert: ["the certificate", certificate], key: ["the key", key] };
   const found = Object.entries(files).flatMap(([option, [what, path]]) => {
@@ -158,10 +158,10 @@ function contextOf({ authority, certificate, key }: Settings): SecureContext {
   }
 }
 
-/** Return an error of the transport as one that says what to do, where that is known. */
+/** Return the error for an error of the transport, with the remedy if it is known. */
 function explained(socket: Socket, error: Error): Error {
   if (socket instanceof TLSSocket && socket.authorizationError) {
-    const told = "`authority` names the file with those who may have signed it";
+    const told = "`authority` names the file with the trusted authorities";
     return new plugin.Permanent(`the certificate of the server is refused: ${error.message}; ${told}`);
   }
   if (/certificate required/.test(error.message)) {
@@ -170,7 +170,7 @@ function explained(socket: Socket, error: Error): Error {
   return new Error(unreached(error) ?? reasonOf(error));
 }
 
-/** Return why there is no connection, for the errors of the system that an operator sees. */
+/** Return why the connection failed, for the system errors that an operator may see. */
 function unreached(error: NodeJS.ErrnoException & { address?: string; port?: number }): string | undefined {
   const { code, syscall, address, port } = error;
   if (syscall !== "connect" || address === undefined) return undefined;
@@ -180,7 +180,7 @@ function unreached(error: NodeJS.ErrnoException & { address?: string; port?: num
   return code === "EACCES" ? `the user of the plugin may not use ${place}` : undefined;
 }
 
-/** Return what an error says; of one of OpenSSL only the reason. */
+/** Return the message of an error; for an error of OpenSSL, only the reason. */
 function reasonOf(error: unknown): string {
   return (error as { reason?: string }).reason ?? messageOf(error);
 }
@@ -189,7 +189,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Return a reply that is no error. The hash of a password is not told. */
+/** Return a reply unless it is an error. The thrown error does not contain hashes of passwords. */
 function demandRight(reply: Reply): Reply {
   if (!(reply instanceof ReplyError)) return reply;
   const told = `the server says: ${reply.message.replace(HASH, "#********")}`;
@@ -198,25 +198,25 @@ function demandRight(reply: Reply): Reply {
   throw new plugin.Permanent(told);
 }
 
-/** The server, with one connection for each database to read, and one to write. */
+/** The server. Each database has one connection for reading and one for writing. */
 export class Server {
   private readonly readers = new Map<number, Promise<Connection>>();
   private readonly writers = new Map<number, Promise<Connection>>();
-  /** When the server was last too silent for a connection to a database, and the error. */
+  /** When the server last did not answer while a connection was opened, by database, and the error. */
   private readonly failures = new Map<number, { at: number; error: Error }>();
   private turn: Promise<unknown> = Promise.resolve();
 
   constructor(readonly settings: Settings) {}
 
-  /** Return the replies to commands, which travel together. */
+  /** Return the replies to commands, which are sent together. */
   async ask(database: number, ...commands: readonly (readonly string[])[]): Promise<Reply[]> {
     const connection = await this.connection(this.readers, database, performance.now());
     return await Promise.all(commands.map((words) => connection.ask(...words)));
   }
 
   /**
-   * Return the result of work with a connection that only this work uses. Work that the agent no longer waits for when
-   * its turn comes is not done.
+   * Return the result of work with a connection that only this work uses. If the agent no longer waits for the work
+   * when its turn comes, the work is not done.
    */
   async alone<T>(database: number, work: (connection: Connection) => Promise<T>, signal?: AbortSignal): Promise<T> {
     const before = this.turn;
@@ -230,7 +230,7 @@ export class Server {
     return await mine;
   }
 
-  /** Write users or parameters to the file of the server that has them. What was changed stays so if that fails. */
+  /** Write users or parameters to their file in the server. If that fails, the changes stay in effect. */
   async save(what: "users" | "parameters"): Promise<void> {
     if (this.settings.save === false) return;
     try {
@@ -241,7 +241,7 @@ export class Server {
     }
   }
 
-  /** Write users to the ACL file; return false if the server has none, and keeps users in redis.conf. */
+  /** Write users to the ACL file. Return false if the server has none, and keeps users in redis.conf. */
   private async savedUsers(): Promise<boolean> {
     try {
       await this.ask(0, ["ACL", "SAVE"]);
@@ -252,7 +252,7 @@ export class Server {
     }
   }
 
-  /** Return a connection. If the server is silent while calls wait, it is for all of them; later calls try again. */
+  /** Return a connection. If the server does not answer, all calls that wait fail; later calls try again. */
   private async connection(
     known: Map<number, Promise<Connection>>,
     database: number,

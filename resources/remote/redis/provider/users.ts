@@ -19,7 +19,7 @@ export class Users extends AclUserOperations {
 
   override check(inputs: AclUserArgs): Promise<plugin.Violation[]> {
     const both = inputs.withoutPassword === true && (inputs.password ?? inputs.hashes) !== undefined;
-    const message = "a user for whom any password is right has none of his own";
+    const message = "a user that can log in with any password has no password of its own";
     return Promise.resolve(both ? [{ code: "rule", path: "withoutPassword", message }] : []);
   }
 
@@ -35,8 +35,8 @@ export class Users extends AclUserOperations {
   }
 
   /**
-   * Return rules in the form of the server, which only the server knows: in a transaction, it makes a user that nobody
-   * can be, shows it and removes it. Of rules that are wrong there is no form.
+   * Return rules in the server's form, which only the server knows. In a transaction, the server creates a user that
+   * cannot log in, shows it and removes it. The result for wrong rules is undefined.
    */
   private async forms(wanted: readonly (readonly string[])[]): Promise<(readonly string[] | undefined)[]> {
     const commands = wanted.flatMap((rules) => [
@@ -66,7 +66,7 @@ export class Users extends AclUserOperations {
     await this.server().save("users");
   }
 
-  /** Set everything by one command; `hashes`: those that the user has, if the declaration says nothing of passwords. */
+  /** Set everything by one command. `hashes`: those of the user, used if no password is declared. */
   private async write(inputs: AclUserArgs, hashes: readonly string[]): Promise<plugin.Found<AclUser>> {
     const declared = inputs.password === undefined ? inputs.hashes?.value : [hashOf(inputs.password.value)];
     const passwords =
@@ -78,7 +78,7 @@ export class Users extends AclUserOperations {
     ]);
     await this.server().save("users");
     const found = await this.read({ id: inputs.name, trace: "" }, inputs);
-    if (found === undefined) throw new plugin.Temporary("somebody else has removed the user at once");
+    if (found === undefined) throw new plugin.Temporary("another client has removed the user at once");
     return found;
   }
 }
@@ -105,7 +105,7 @@ function foundOf(
   return { id: inputs.name, state, differs: other ? ["password"] : [] };
 }
 
-/** Return what is declared if the server has the same in its own form; else what the server has. */
+/** Return the declared value if the server has the same in its own form, else the server's value. */
 function asDeclared<T>(declared: T | undefined, form: (value: T) => T, present: T): T {
   return declared !== undefined && same(form(declared), form(present)) ? declared : present;
 }
@@ -119,7 +119,7 @@ function channelsOf(channels: ReadonlySet<string>): ReadonlySet<string> {
   return channels.has("&*") ? new Set(["&*"]) : channels;
 }
 
-/** Return the rules of a user, and its selectors. */
+/** Return the rules of a user, selectors included. */
 function rulesOf(told: Told): string[] {
   const selectors = (told.get("selectors") ?? []) as readonly Told[];
   return [...words(told.get("commands")), ...selectors.map(selectorOf)];
