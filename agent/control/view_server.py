@@ -75,7 +75,7 @@ class ViewServer:
             self._health.set(
                 UNAVAILABLE,
                 f"only root can look at the agent, because there is no group {self._group} for other users; to let "
-                f"them look, make it: groupadd --system {self._group}",
+                f"them look, create it: groupadd --system {self._group}",
                 "info",
             )
             return

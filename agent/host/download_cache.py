@@ -109,11 +109,11 @@ class DownloadEntry:
         return handle
 
     def write(self, piece: bytes) -> None:
-        """Append a piece, unless what is free on the disk is left to the journal."""
+        """Append a piece, unless the free space on the disk is reserved for the journal."""
         if self.handle is None:
             raise RuntimeError("cannot write before the entry is begun")
         if disk_room.spare(self._data.directory.real) < len(piece):
-            raise OSError(errno.ENOSPC, "what is free on the disk is left to the journal")
+            raise OSError(errno.ENOSPC, "the free space on the disk is reserved for the journal")
         self.handle.write(piece)
         self.received += len(piece)
 

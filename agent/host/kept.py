@@ -89,7 +89,7 @@ class KeptFiles:
                 return digest
             self._make_room(place.directory, _charge(len(data)))
             if disk_room.spare(self._state_dir) < len(data):
-                raise OSError(errno.ENOSPC, "what is free on the disk is left to the journal")
+                raise OSError(errno.ENOSPC, "the free space on the disk is reserved for the journal")
             Replacement(place, data, 0o600, -1, -1, self._durable).place()
             if clock < least:  # otherwise, the system has given it the right time
                 self._stamp(place, now)

@@ -35,7 +35,9 @@ def copied(
             if size > bounds.size:
                 raise Permanent(f"cannot use {url}: it is larger than {bounds.shown_size}")
             if disk_room.spare(state_dir) < len(piece):
-                raise Temporary(f"cannot use {url}: what is free on the disk of {state_dir} is left to the journal")
+                raise Temporary(
+                    f"cannot use {url}: the free space on the disk of {state_dir} is reserved for the journal"
+                )
             writing.write(piece)
             for each in hashes.values():
                 each.update(piece)

@@ -42,7 +42,7 @@ class RecordReader:
             self._db.close()
             raise Unavailable(
                 f"cannot read {self._path}: it has the layout {layout}, and this version knows {LAYOUT}: use the "
-                "version that has written it"
+                "version that wrote it"
             )
         return self
 

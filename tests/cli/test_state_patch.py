@@ -91,7 +91,7 @@ def test_several_arguments_are_one_patch_and_new_ones_are_added(tmp_path: Path) 
     [
         ("# {# about #}\n/m:\n  file.managed: [{contents: hello}]\n", "is a template"),
         ("#!yaml\n/m:\n  file.managed: [{contents: hello}]\n", "is a template"),
-        ("m:\n  file.managed: [{names: [/m]}, {contents: hello}]\n", "form of its own"),
+        ("m:\n  file.managed: [{names: [/m]}, {contents: hello}]\n", "an unusual form"),
         ("/m:\n  file.managed: [mode: '0644']\nextend:\n  /m:\n    file: [{contents: hello}]\n", "not written there"),
         ("/m:\n  file.managed: [{contents: &x hello}]\nb:\n  test.nop: [{name: *x}]\n", "plain values"),
         ("/m:\n  file.managed: [{name: /m}, {contents: [hello]}]\n", "not written there"),

@@ -243,7 +243,7 @@ async def test_a_full_disk_does_not_prevent_the_repair(site: Site) -> None:
     try:
         (site.state / "filler").write_bytes(b"x" * (56 << 10))
         found = await site.written(site.file("y" * (32 << 10)))
-        assert found.lost == "it could not be kept: what is free on the disk is left to the journal"
+        assert found.lost == "it could not be kept: the free space on the disk is reserved for the journal"
         assert site.kept == []
     finally:
         await asyncio.to_thread(subprocess.run, ["umount", site.state], check=True)
