@@ -9,15 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import attacks
 import lab
 import pytest
-from attacks import ALL, HOME, OUT, USER, VICTIMS, Case
+from attack_case import HOME, OPEN, OUT, USER, VICTIMS, Case, states
+from attacks_on_directories import DIRECTORIES, OTHERS
+from attacks_on_files import MANAGED, SOURCES, edits
 
 from deadline import DEADLINE
 from holdfast.agent.host.watch_bounds import WATCHES
 
 pytestmark = pytest.mark.lab
+
+ALL = [*MANAGED, *SOURCES, *edits(), *DIRECTORIES, *OTHERS]
 
 SNAPSHOT = """\
 import hashlib, json, os, stat, sys
@@ -62,7 +65,7 @@ VICTIM = f"""\
 mkdir -p $V/dir $V/private $O
 echo 'secret of CASE' >$V/secret
 chmod 600 $V/secret
-printf '{attacks.OPEN.encode("unicode_escape").decode()}' >$V/open
+printf '{OPEN.encode("unicode_escape").decode()}' >$V/open
 echo inner >$V/dir/inner
 echo inner >$V/private/inner
 chmod 700 $V/private
@@ -138,7 +141,7 @@ def test_a_user_gains_nothing_by_any_trap(site: Site) -> None:
     host.write("/etc/holdfast/states/tree/sub/inner", "salt\n")
     host.write("/etc/holdfast/states/flat/inner", "salt\n")
     host.write("/etc/holdfast/states/cat.sh", "#!/bin/sh\ncat inner >/home/u/cwd-script/leaked\n", 0o755)
-    host.write("/etc/holdfast/states/site.sls", attacks.states(ALL))
+    host.write("/etc/holdfast/states/site.sls", states(ALL))
     site.lay(ALL)
     before = site.snapshot()
 
