@@ -24,6 +24,7 @@ from holdfast.agent.plugins.process import launch
 from holdfast.agent.plugins.schema import Schema
 from holdfast.agent.plugins.servicer import Servicer
 from notes_package import HOME, NOTE, NOTES, SCHEMA
+from plugin_bench import Bench
 
 
 class Caller:
@@ -123,3 +124,13 @@ async def node_caller(node_notes: Path, tmp_path: Path) -> AsyncIterator[Caller]
 def caller(request: pytest.FixtureRequest) -> Any:
     """The provider, in each language."""
     return request.getfixturevalue(f"{request.param}_caller")
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    """The plugins of an agent; their private directory is empty at the end."""
+    with tempfile.TemporaryDirectory(prefix="plugins-") as name:
+        found = Bench(tmp_path, Path(name))
+        yield found
+        await found.plugins.stop()
+        assert [*Path(name).iterdir()] == []

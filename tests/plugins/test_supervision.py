@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
 import os
-import pwd
 import signal
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,111 +16,18 @@ import pytest
 
 from certificates import make_certificates
 from deadline import DEADLINE
-from holdfast.agent.health import Health
 from holdfast.agent.model.package import to_json
 from holdfast.agent.plugins import plugins, supervisor
-from holdfast.agent.plugins.declared import DeclaredPlugin, PluginLoader
-from holdfast.agent.plugins.masking import redactor_of
+from holdfast.agent.plugins.declared import PluginLoader
 from holdfast.agent.plugins.messages import message
-from holdfast.agent.plugins.payloads import Payloads
 from holdfast.agent.plugins.plugin_settings import PluginSettings
-from holdfast.agent.plugins.plugins import Plugins, UsedPlugin
 from holdfast.agent.plugins.schema import Schema
 from holdfast.agent.remote.calls import RemoteCalls
 from holdfast.agent.remote.kind import RemoteKind
 from holdfast.resources.errors import Permanent, Temporary
-from holdfast.resources.plugin import RemoteRecord
-from holdfast.resources.secrets import MASK
 from holdfast.resources.watch_items import Unwatched
-from notes_package import HOME, NOTE, NOTES, SCHEMA
-
-ME = pwd.getpwuid(os.geteuid()).pw_name
-TOKEN = "notes:note:Note"
-ENDED = r"plugin notes: (\w+: the plugin (has ended|cannot be reached)|the connection is closed)"
-"""What a call says whose plugin has ended: the end of the connection may be noticed first."""
-PAYLOADS = Payloads(Schema(NOTES))
-
-
-class Memory:
-    """What is remembered, in memory: the records have tests of their own."""
-
-    async def get(self, token: str, name: str) -> RemoteRecord | None:
-        """Return nothing."""
-        return None
-
-    async def put(self, token: str, name: str, record: RemoteRecord | None) -> None:
-        """Forget it."""
-
-
-class Bench:
-    """The plugins of an agent, with the notes package in a directory."""
-
-    def __init__(self, directory: Path, below: Path) -> None:
-        self.directory, self.below = directory, below
-        self.health = Health()
-        self.plugins = Plugins(self.health, Memory(), below)
-        for name in ("provider.py", "notes_stub.py"):
-            (directory / name).write_text((HOME / name).read_text())
-        (directory / "schema.json").write_text(SCHEMA)
-        (directory / "notes").mkdir()
-
-    def declared(self, **more: Any) -> DeclaredPlugin:
-        """Return the plugin as agent.yaml declares it."""
-        given = {
-            "schema": self.directory / "schema.json",
-            "command": [sys.executable, str(self.directory / "provider.py")],
-            "user": ME,
-            "environment": {"PYTHONPATH": os.pathsep.join(sys.path)},
-            "config": {"directory": str(self.directory / "notes")},
-            **more,
-        }
-        return PluginLoader().load({"notes": PluginSettings.model_validate(given)})["notes"]
-
-    async def use(self, **more: Any) -> UsedPlugin:
-        """Use the plugin, of which the graph has resources."""
-        await self.plugins.use({"notes": self.declared(**more)})
-        self.plugins.keep({"notes"})
-        return self.plugins.get("notes")
-
-    @property
-    def pid(self) -> int:
-        """The process of the plugin."""
-        return int(self.plugins.state()[0]["pid"])
-
-    async def becomes(self, wanted: Callable[[], Any]) -> Any:
-        """Wait until something is true, and return it."""
-        async with asyncio.timeout(DEADLINE):
-            while not (found := wanted()):
-                await asyncio.sleep(0.005)
-        return found
-
-    @property
-    def told(self) -> str:
-        """The texts of all health conditions."""
-        return "\n".join(each.text for each in self.health.conditions)
-
-
-@pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    """The plugins."""
-    with tempfile.TemporaryDirectory(prefix="plugins-") as name:
-        found = Bench(tmp_path, Path(name))
-        yield found
-        await found.plugins.stop()
-        assert [*Path(name).iterdir()] == []
-
-
-def item(name: str, **more: Any) -> Any:
-    """Return what asks for one note."""
-    inputs = PAYLOADS.pack_inputs(NOTE, {"name": name, "owner": "me", **more})
-    return message["ReadItem"](subject=message["Subject"](token=TOKEN), inputs=inputs)
-
-
-async def create(plugin: UsedPlugin, name: str, timeout: float | None = None) -> Any:
-    """Create a note."""
-    inputs = PAYLOADS.pack_inputs(NOTE, {"name": name, "owner": "me"})
-    request = message["CreateRequest"](subject=message["Subject"](token=TOKEN), inputs=inputs)
-    return await plugin.call("Create", request, timeout)
+from notes_package import NOTE, NOTES
+from plugin_bench import ENDED, ME, PAYLOADS, TOKEN, Bench, create, item
 
 
 async def test_a_plugin_that_is_declared_in_another_way_is_asked_again_to_check_inputs(bench):
@@ -524,35 +428,6 @@ async def serving(directory: Path, certificates: Path, address: str) -> AsyncIte
         await asyncio.wait_for(process.wait(), DEADLINE)
 
 
-async def test_a_secret_of_the_configuration_appears_in_no_error_and_no_log(bench, tmp_path, caplog):
-    """Whatever the provider says later."""
-    secret = "correct horse battery"
-    module = NOTES.modules[0]
-    field = dataclasses.replace(NOTE.fields[-1], name="token", write_only=False)
-    config = dataclasses.replace(module.records[1], fields=(module.records[1].fields[0], field))
-    schema = to_json(
-        dataclasses.replace(NOTES, modules=(dataclasses.replace(module, records=(module.records[0], config)),))
-    )
-    (bench.directory / "schema.json").write_text(schema)
-    provider = bench.directory / "provider.py"
-    text = provider.read_text().replace(
-        'self.directory = Path(config["directory"])',
-        'self.directory = Path(config["directory"]); self.token = config["token"].value',
-    )
-    text = text.replace(
-        '        self.calls.append("create")\n', '        raise plugin.Permanent("refused: " + self.token)\n'
-    )
-    provider.write_text(text)
-    file = tmp_path / "token"
-    file.write_text(secret)
-    file.chmod(0o600)
-    plugin = await bench.use(config={"directory": str(tmp_path / "notes"), "token_file": str(file)})
-    answer = await create(plugin, "web")
-
-    assert answer.failure.message == f"refused: {MASK}"
-    assert (answer.failure.code, secret in caplog.text) == ("permanent", False)
-
-
 async def test_calls_wait_while_there_are_as_many_as_the_settings_allow(bench):
     """A slow service is not flooded."""
     plugin = await bench.use(calls=1)
@@ -565,53 +440,6 @@ async def test_calls_wait_while_there_are_as_many_as_the_settings_allow(bench):
     assert done == {slow}
     assert isinstance(slow.exception(), Temporary)
     assert (await reading).exists
-
-
-def test_a_flood_of_lines_is_counted(monkeypatch):
-    """The log of the agent stays readable, and says how many lines are missing."""
-    from holdfast.agent.plugins.log_lines import BURST, BoundedLog
-
-    now, said = [0.0], []
-    log = BoundedLog(lambda level, fields: said.append((level, fields["message"])), lambda data: data, lambda: now[0])
-    for number in range(BURST + 300):
-        log("info", {"message": str(number)})
-    assert len(said) == BURST
-    now[0] = 1.0
-    log("error", {"message": "x" * 100_000})
-
-    assert said[BURST] == ("warning", "300 lines were dropped: it logs more than 20 in a second")
-    assert len(said[-1][1]) == 4000
-
-
-def test_a_secret_where_a_line_is_cut_is_masked():
-    """A part of it would not be recognised."""
-    from holdfast.agent.plugins.log_lines import VALUE, BoundedLog
-
-    said = []
-    log = BoundedLog(lambda _, fields: said.append(fields), redactor_of(["correct horse battery"]))
-    text = "x" * (VALUE - 7) + "correct horse battery"
-    log("info", {"message": text, "list": [text]})
-
-    assert "corr" not in json.dumps(said)
-    assert len(said[0]["message"]) == VALUE
-
-
-async def test_a_secret_where_a_message_is_cut_is_masked(bench, monkeypatch):
-    """In the words of a plugin that cannot work."""
-    monkeypatch.setattr(supervisor, "PROBE", 0.02)
-    plugin = await bench.use()
-    monkeypatch.setattr(plugin.supervisor, "_mask", redactor_of(["correct horse battery"]))
-    await create(plugin, "web")
-    answer = message["HealthResponse"](message="x" * 493 + "correct horse battery")
-
-    async def call(*_: object) -> object:
-        return answer
-
-    monkeypatch.setattr(plugin.supervisor.ready.client, "call", call)
-    await bench.becomes(lambda: "says that it cannot work" in bench.told)
-    monkeypatch.undo()
-
-    assert bench.told.endswith("xxx*******")
 
 
 async def test_a_plugin_that_says_that_it_cannot_work_is_a_condition_of_health(bench, monkeypatch):
@@ -638,3 +466,19 @@ async def test_a_plugin_that_says_that_it_cannot_work_is_a_condition_of_health(b
 
     await bench.becomes(lambda: not bench.told)
     assert bench.pid == pid
+
+
+def test_a_flood_of_lines_is_counted(monkeypatch):
+    """The log of the agent stays readable, and says how many lines are missing."""
+    from holdfast.agent.plugins.log_lines import BURST, BoundedLog
+
+    now, said = [0.0], []
+    log = BoundedLog(lambda level, fields: said.append((level, fields["message"])), lambda data: data, lambda: now[0])
+    for number in range(BURST + 300):
+        log("info", {"message": str(number)})
+    assert len(said) == BURST
+    now[0] = 1.0
+    log("error", {"message": "x" * 100_000})
+
+    assert said[BURST] == ("warning", "300 lines were dropped: it logs more than 20 in a second")
+    assert len(said[-1][1]) == 4000

@@ -134,9 +134,26 @@ def test_no_two_tests_of_a_file_have_the_same_name() -> None:
         assert len(names) == len(set(names)), path
 
 
+def modules() -> list[Path]:
+    """Return all modules of the repository."""
+    return [file for folder in (*LINKED, "tests", "bench") for file in (ROOT / folder).rglob("*.py")]
+
+
+def test_no_module_is_too_long_to_be_read_at_once() -> None:
+    """A module has one idea, in at most 400 lines; one of the tests has the cases of one behaviour, in at most 600."""
+    generated = ("*/pack/*", "*/pack/*/*", "*_stub.py")
+    lines = {
+        file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8").count("\n")
+        for file in modules()
+        if not any(map(file.match, generated))
+    }
+
+    assert {name: n for name, n in lines.items() if n > (600 if name.startswith("tests/") else 400)} == {}
+
+
 def test_no_line_of_code_is_longer_than_120_columns() -> None:
     """Also no line that ends with a pragma, which ruff leaves out."""
-    files = [file for folder in (*LINKED, "tests", "bench") for file in (ROOT / folder).rglob("*.py")]
+    files = modules()
     found = [
         f"{file}:{number}"
         for file in files

@@ -48,7 +48,7 @@ class Runner(Protocol):
 
 
 class Scheduler:
-    """Runner dirty vertices in order.
+    """Starts dirty vertices in order.
 
     Vertices of one group that may start at the same time run as one batch, which occupies one of `workers`.
 
@@ -215,7 +215,6 @@ class Scheduler:
         queue.dirty, queue.new, queue.round = True, False, self._round
         self._enter(vertex)
         self._observer.note(vertex)
-        self._release(vertex)
         return self._over(vertex)
 
     def settle(self, vertex: Vertex) -> Sequence[Mark]:
@@ -225,14 +224,7 @@ class Scheduler:
         if not self.unsettled:
             self.unsettled.clear()  # a set does not release memory when elements are removed
         self._observer.note(vertex)
-        self._release(vertex)
         return self._over(vertex)
-
-    def _release(self, vertex: Vertex) -> None:
-        """Queue the vertices that waited for this one."""
-        waiters, vertex.queue.waiters = vertex.queue.waiters, None
-        for waiter in waiters or ():
-            self.offer(waiter)
 
     def enter(self, vertex: Vertex, *, new: bool, forced: bool) -> None:
         """Take a vertex that has joined the graph. `new`: definition order applies; `forced`: as after `force`."""
@@ -263,7 +255,13 @@ class Scheduler:
             self._enter(vertex)
 
     def _over(self, vertex: Vertex) -> Sequence[Mark]:
-        """Return the mark that came during a run that is over, and marks of the vertices that overtook this one."""
+        """Queue the vertices that waited for this one, which has settled or waits.
+
+        Returns the mark that it got during its run, and marks of the vertices that overtook it.
+        """
+        waiters, vertex.queue.waiters = vertex.queue.waiters, None
+        for waiter in waiters or ():
+            self.offer(waiter)
         cause, vertex.queue.pending_cause = vertex.queue.pending_cause, None
         overtook = self._order.ended(vertex)
         if cause is None and not overtook:
