@@ -1,7 +1,7 @@
-"""The files in which update-alternatives keeps its groups: the one of Debian and SUSE, and the one of Red Hat.
+"""The files in which update-alternatives of Debian, SUSE and Red Hat stores its groups.
 
-A file has the mode, the link of the group, name and link of each slave, an empty line, and for each alternative its
-path, its priority and the path of each slave.
+A file contains the mode, the link of the group, the name and link of each slave, an empty line, and for each
+alternative its path, its priority and the path of each slave.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 ADMIN = ("/var/lib/dpkg/alternatives", "/var/lib/alternatives", "/var/lib/rpm/alternatives")
-"""Directories that may have the files of the groups; a host has one of them."""
+"""Possible directories of these files; a host has one of them."""
 CHOSEN = "/etc/alternatives"
 """Directory of the links to the chosen alternatives."""
 PRIORITY = re.compile(r"(?:@[^@]*@)?(-?\d+)(?:\s.*)?")
-"""A priority; on Red Hat, a family may come before it, and the name of a service after it."""
+"""Matches a priority; on Red Hat, a family may precede it, and the name of a service may follow."""
 
 
 class Alternative(NamedTuple):
@@ -23,7 +23,7 @@ class Alternative(NamedTuple):
 
     priority: int
     slaves: tuple[str, ...]
-    """Path of each slave of the group; empty if the alternative does not have it."""
+    """Path of each slave of the group; an empty path if the alternative does not have the slave."""
 
 
 class Group(NamedTuple):
@@ -39,7 +39,7 @@ class Group(NamedTuple):
 
     @property
     def best(self) -> str | None:
-        """The path with the highest priority; of several, the one that was added first."""
+        """The path with the highest priority; of several such paths, the one that was added first."""
         return max(self.alternatives, key=lambda path: self.alternatives[path].priority, default=None)
 
     def slaves_of(self, path: str) -> list[tuple[str, str, str]]:
@@ -50,11 +50,11 @@ class Group(NamedTuple):
 
 
 def parse(text: str) -> Group:
-    """Parse a file. Raises `ValueError` if it is cut off or has another form."""
+    """Parse a file. Raises `ValueError` if it is cut off or has an unknown format."""
     head, _, body = text.partition("\n\n")
     mode, link, *rest = head.splitlines() if len(head.splitlines()) > 1 else ("", "")
     if mode not in ("auto", "manual") or not link.startswith("/") or len(rest) % 2:
-        raise ValueError("it has another form")
+        raise ValueError("its format is unknown")
     slaves = tuple(zip(rest[::2], rest[1::2], strict=True))
     lines, found, size = body.splitlines(), dict[str, Alternative](), 2 + len(slaves)
     for start in range(0, len(lines), size):

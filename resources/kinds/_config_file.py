@@ -1,4 +1,4 @@
-"""Base of the kinds that manage single entries of a configuration file; all other bytes of it stay as they are."""
+"""Base of the kinds that manage single entries of a configuration file and keep all its other bytes."""
 
 from __future__ import annotations
 
@@ -34,53 +34,53 @@ from holdfast.resources.paths.handle import what
 from holdfast.resources.traits import Edgeable
 
 LIMIT, LIMIT_OF_USERS = 4 << 20, 1 << 20
-"""Greatest size of a configuration file, in bytes; the second if an untrusted user can write the file."""
+"""Maximum size of a configuration file, in bytes; the second applies if an untrusted user can write the file."""
 LARGE = 1 << 16
-"""Characters above which a text is parsed and edited in a thread, so that the event loop is not blocked."""
+"""Length above which a text is parsed and edited in a thread, so that it does not block the event loop."""
 
 
 class ConfigEntry(Edgeable, Resource):
-    """Base of the kinds of entries. A subclass has three pure methods: `file`, `read` and `edited`.
+    """Base of the kinds of entries. A subclass defines three pure methods: `file`, `read` and `edited`.
 
-    Its watch is inotify on the file. Other entries, comments and blank lines are left as they are, and so are owner and
-    mode. A file that another program has changed since it was read is not overwritten.
+    inotify reports changes of the file. Other entries, comments, blank lines, owner and mode stay as they are. The
+    agent does not overwrite a file that another program has changed since it was read.
     """
 
     mode_of_new: ClassVar[int] = 0o644
     """Mode of a file that does not exist yet."""
     makes_parents: ClassVar[bool] = False
-    """Whether missing parent directories are made, too. Readers of the file may enter them."""
+    """Whether to create missing parent directories, too. Those who can read the file can enter them."""
     hides_diff: ClassVar[bool] = False
     """Whether the file has secrets, so that no diff is shown."""
 
     @abstractmethod
     def file(self) -> str:
-        """Return the absolute path of the configuration file, as far as the declaration tells it."""
+        """Return the absolute path of the configuration file, as far as the declaration determines it."""
 
     async def located(self, ctx: Context) -> str:
-        """Return the path of the file on this host. Override it if `file` cannot tell that. Raises `Permanent`."""
+        """Return the path of the file on this host; override this if `file` cannot know it. Raises `Permanent`."""
         return self.file()
 
     @abstractmethod
     def read(self, text: str) -> State:
-        """Return the present state of the entry in a text; None if there is no such entry.
+        """Return the present state of the entry in a text; None if the text does not have it.
 
-        Raises `Permanent` if the text cannot be understood.
+        Raises `Permanent` if the text cannot be parsed.
         """
 
     @abstractmethod
     def edited(self, text: str) -> str:
-        """Return the text with the entry as declared. Called only if it differs. Raises `Permanent`."""
+        """Return the text with the entry as declared. Called only if the entry differs. Raises `Permanent`."""
 
     async def owner_of_new(self, ctx: Context) -> Ownership:
-        """Return the owner of a file, and of parent directories, that do not exist yet."""
+        """Return the owner of a new file and of new parent directories."""
         return await ownership(ctx, None, None)
 
     async def verify(self, ctx: Context, path: str) -> None:
         """Check the complete new file at a temporary path, before it is put in place. Raises `Permanent`."""
 
     async def probe(self, ctx: Context) -> State:
-        """Return the present state of the entry, and report the diff to the declared one."""
+        """Return the present state of the entry; report the diff to the declared state."""
         path = await self.located(ctx)
         place, seen = found(path, follow=True)
         if seen is None:
@@ -112,7 +112,7 @@ class ConfigEntry(Edgeable, Resource):
         return state
 
     async def rewrite(self, ctx: Context, change: Callable[[str], str]) -> None:
-        """Replace the file by what `change` returns for its text, one resource at a time.
+        """Replace the text of the file by the result of `change`, for one resource at a time.
 
         Raises `Permanent`, and `Temporary` if another program has changed the file meanwhile.
         """
@@ -149,7 +149,7 @@ class ConfigEntry(Edgeable, Resource):
             await self.verify(ctx, path)
             if identity(place.look()) != identity(seen):
                 raise Temporary(
-                    f"cannot edit {place.path}: the file was changed by another program during the edit", delay=0.1
+                    f"cannot edit {place.path}: another program has changed the file during the edit", delay=0.1
                 )
 
         with os_errors("write", place.path):
@@ -173,10 +173,10 @@ class ConfigEntry(Edgeable, Resource):
 
 
 async def text_at(ctx: Context, path: str, place: Place | None, seen: os.stat_result | None) -> str:
-    """Return the text of a configuration file that `found` has found; empty if there is none.
+    """Return the text of a configuration file that `found` has found; empty if the file does not exist.
 
-    Bytes that are not UTF-8 become surrogates. A secret of root that a user may have put there is not read. Raises
-    `Permanent` or `Temporary`.
+    Bytes that are not UTF-8 become surrogates. A file of root that others cannot read is refused if a user may have put
+    a link to it there. Raises `Permanent` or `Temporary`.
     """
     if place is None or seen is None:
         return ""
@@ -192,10 +192,10 @@ async def text_at(ctx: Context, path: str, place: Place | None, seen: os.stat_re
 
 
 async def computed(ctx: Context, call: Callable[[str], Any], text: str) -> Any:
-    """Return the result of a pure function of a text; of a large text, it is computed in a thread."""
+    """Return the result of a pure function of a text; for a large text, compute it in a thread."""
     return await ctx.long_blocking(call, text) if len(text) > LARGE else call(text)
 
 
 def identity(seen: os.stat_result | None) -> tuple[int, ...] | None:
-    """Return attributes of a file; whenever the file changes, at least one of them changes."""
+    """Return attributes of a file, at least one of which changes whenever the file changes."""
     return None if seen is None else (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)

@@ -1,4 +1,4 @@
-"""debconf's database, and the lines in which debconf-set-selections takes answers. All functions are pure."""
+"""debconf's database, and the input lines of debconf-set-selections. All functions are pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIELD = re.compile(r"(Name|Value|Owners):[ \t]*(.*)")
 
 
 class Answer(NamedTuple):
-    """One answer, as debconf-set-selections takes it."""
+    """One answer for debconf-set-selections."""
 
     owner: str
     """The package that asks."""
@@ -32,17 +32,17 @@ class Known(NamedTuple):
     """One question of the database."""
 
     value: str | None
-    """None if there is no answer."""
+    """The answer; None if there is none."""
     owners: frozenset[str]
 
 
 def demand_answer(answer: Answer) -> Answer:
-    """Check an answer. Raises `ValueError` for what one line cannot pass on exactly."""
+    """Check an answer. Raises `ValueError` if one line cannot express it exactly."""
     for what, word in (("the owner", answer.owner), ("the question", answer.question)):
         if not re.fullmatch(r"(?!#)[!-~]+", word):
             raise ValueError(f"{what} {word!r} is not one word")
     if answer.type not in TYPES:
-        raise ValueError(f"{answer.question}: {answer.type!r} is not a type: there are {', '.join(TYPES)}")
+        raise ValueError(f"{answer.question}: {answer.type!r} is not a type; available: {', '.join(TYPES)}")
     if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", answer.value) or answer.value.endswith("\\"):
         raise ValueError(f"{answer.question}: the answer must be one line that does not end in a backslash")
     if answer.value != answer.value.strip():
@@ -71,7 +71,7 @@ def selections(text: str) -> Iterator[Answer]:
 
 
 def known(texts: Iterable[str]) -> Mapping[str, Known]:
-    """Return the questions of the files of the database, by name; a later file wins."""
+    """Return the questions of the files of the database by name; a later file takes precedence."""
     found: dict[str, Known] = {}
     for text in texts:
         for paragraph in text.split("\n\n"):

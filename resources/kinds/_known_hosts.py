@@ -1,4 +1,4 @@
-"""The text of a known_hosts file: which lines are for a host, as ssh(1) finds them."""
+"""The text of a known_hosts file: find the lines for a host, as ssh(1) does."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ class KnownKey(NamedTuple):
 
 
 def address(host: str, port: int | None) -> str:
-    """Return a host and a port as known_hosts files name them."""
+    """Return a host and a port in the notation of known_hosts files."""
     return host.lower() if port in {None, 22} else f"[{host.lower()}]:{port}"
 
 
 def hashed(name: str) -> str:
-    """Return a name so that readers of the file do not learn it."""
+    """Return the hash of a name, so that readers of the file do not learn it."""
     salt = os.urandom(20)
     return f"|1|{base64.b64encode(salt).decode()}|{base64.b64encode(_digest(salt, name)).decode()}"
 
 
 def is_name(written: str, name: str) -> bool:
-    """Return whether a name of a line, plain or hashed, is this name. A pattern with `*` is not."""
+    """Return whether a plain or hashed name on a line is this name. Patterns with `*` do not count."""
     found = HASHED.fullmatch(written)
     if found is None:
         return written.lower() == name
@@ -59,7 +59,7 @@ def _digest(salt: bytes, name: str) -> bytes:
 
 
 def keys_of(text: str, name: str) -> Iterator[KnownKey]:
-    """Yield the keys of a host. Lines with a marker like `@revoked` are none."""
+    """Yield the keys of a host. Skip lines with a marker such as `@revoked`."""
     for line in text.split("\n"):
         found = _LINE.fullmatch(line)
         if found and any(is_name(written, name) for written in found["hosts"].split(",")):
@@ -67,15 +67,15 @@ def keys_of(text: str, name: str) -> Iterator[KnownKey]:
 
 
 def is_plain(text: str, name: str) -> bool:
-    """Return whether a line has a host by its name, and not by a hash."""
+    """Return whether a line has the plain name of a host, not only a hash of it."""
     found = filter(None, map(_LINE.fullmatch, text.split("\n")))
     return any(written.lower() == name for line in found for written in line["hosts"].split(","))
 
 
 def without(text: str, name: str, kept: str | None = None, enc: str | None = None) -> str:
-    """Return the text without the keys of a host, except the first line of the key `kept`.
+    """Return the text without the keys of a host, except for the first line of the key `kept`.
 
-    With `enc`, only keys of this type are removed. Other names of a line stay with its key.
+    With `enc`, remove only keys of this type. Other names on a line stay with its key.
     """
     new, seen = [], False
     for line in split(text):
@@ -93,7 +93,7 @@ def without(text: str, name: str, kept: str | None = None, enc: str | None = Non
 
 
 def fingerprint(key: str, hashing: str) -> str:
-    """Return the fingerprint of a key in base64, as Salt writes it: hexadecimal digits with colons."""
+    """Return the fingerprint of a key in base64 in Salt's notation: hexadecimal digits with colons."""
     try:
         data = base64.b64decode(key, validate=True)
     except (binascii.Error, ValueError):
@@ -102,9 +102,9 @@ def fingerprint(key: str, hashing: str) -> str:
 
 
 def parsed_fingerprint(text: str) -> tuple[str, str]:
-    """Return the hash and the fingerprint, as `fingerprint` returns it, of any common notation.
+    """Parse a fingerprint in any common notation; return the hash algorithm and the notation of `fingerprint`.
 
-    These are `SHA256:` with base64, and `MD5:` or nothing with hexadecimal digits. Raises `ValueError`.
+    These are `SHA256:` with base64, and hexadecimal digits with or without `MD5:`. Raises `ValueError`.
     """
     word, colon, rest = text.partition(":")
     hashing = word.lower() if colon and word.lower() in DIGESTS else ""
@@ -115,7 +115,9 @@ def parsed_fingerprint(text: str) -> tuple[str, str]:
         digest = _from_base64(text)
     known = {length: name for name, length in DIGESTS.items()}
     if len(digest) not in known or hashing not in {"", known[len(digest)]}:
-        raise ValueError(f"{text!r} is no fingerprint: write what `ssh-keygen -l` prints, SHA256:... or MD5:aa:bb:...")
+        raise ValueError(
+            f"{text!r} is not a fingerprint: write what `ssh-keygen -l` prints, SHA256:... or MD5:aa:bb:..."
+        )
     return known[len(digest)], digest.hex(":")
 
 

@@ -1,4 +1,4 @@
-"""What the kinds of pip share: the environment, the user, and the requirements."""
+"""Bases of the kinds of pip: the environment, the user and the requirements."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from holdfast.resources.traits import Edgeable
 from holdfast.resources.watches import either
 
 SYSTEM = frozenset({"/", "/usr", "/usr/local"})
-"""Prefixes of Pythons that are no virtual environments."""
+"""Prefixes of Pythons that are not virtual environments."""
 Versions = Mapping[str, Mapping[str, Any]]
 """Name of a package -> {old, new}."""
 TOOL = re.compile(r"(pip|python)[0-9.]*")
 REQUIREMENT = re.compile(r"(?![- @]|editable )[^\x00-\x1f\x7f]{1,4096}")
 OLD = "current pip does not have this option"
 HERE = "the agent runs pip without it"
-FILES = "salt:// is not read here: put the file in place by file.managed, and name its path"
+FILES = "pip cannot read salt:// URLs: put the file in place with file.managed, and write its path"
 FOREIGN: dict[str, str] = {
-    "use_vt": "output is shown while pip runs anyway",
+    "use_vt": "the output of pip is always shown while it runs",
     "log": "the agent's own log has the output of pip",
     "reload_modules": "the agent does not load packages of others",
 }
 
 
 def environment_of(bin_env: str) -> str | None:
-    """Return the virtual environment of a directory, or of a pip or Python in it; None: the Python of the system.
+    """Return the virtual environment of a directory, or of a pip or Python in it; None for the Python of the system.
 
     Raises `ValueError` for a relative path.
     """
@@ -70,18 +70,18 @@ def demand_requirement(requirement: str) -> str:
         )
     if re.search(r"://[^/@\s]*:[^/@\s]*@", requirement):
         raise ValueError(
-            "a URL must not contain a password, which others could see: use index_url, or ~/.netrc of the user"
+            "a URL must not contain a password, because others could see it: use index_url, or ~/.netrc of the user"
         )
     return requirement
 
 
 Requirement = Annotated[Text, AfterValidator(demand_requirement)]
-"""A requirement, as pip's command line has it."""
+"""A requirement as in the command line of pip."""
 Requirements = Annotated[tuple[Requirement, ...], BeforeValidator(parse_list)]
 
 
 def demand_file(path: str) -> str:
-    """Check the path of a file of requirements. Raises `ValueError` for a URL."""
+    """Check the path of a requirements file. Raises `ValueError` for a URL."""
     if "://" in path:
         raise ValueError(FILES)
     return demand_requirement(path)
@@ -96,12 +96,12 @@ class PipBase(Edgeable, Resource):
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     ignored: ClassVar[Mapping[str, str]] = FOREIGN
     uses: ClassVar[tuple[str, ...]] = ()
-    """Functions of pip that the kind needs, besides its watch."""
+    """Functions of pip that the kind needs, in addition to its watch."""
 
     user: Text | None = field(None)
-    """User who runs pip. Default: the agent's own, and then no other user may be able to change the environment."""
+    """User who runs pip. Default: the agent's user; then no other user may be able to change the environment."""
     cwd: AbsPath | None = field(None)
-    """Directory in which pip runs, for paths in files of requirements. Default: the home directory of the user."""
+    """Working directory of pip, for paths in requirements files. Default: the home directory of the user."""
 
     @property
     @abstractmethod
@@ -112,12 +112,12 @@ class PipBase(Edgeable, Resource):
     def _relative(self) -> Self:
         named = (*getattr(self, "requirements", ()), *(e for e in getattr(self, "editable", ()) if e[0] == "."))
         if self.cwd is None and (relative := [path for path in named if not path.startswith("/")]):
-            raise ValueError(f"{relative[0]} is a relative path: give `cwd`, too, or an absolute path")
+            raise ValueError(f"{relative[0]} is a relative path: set `cwd`, too, or write an absolute path")
         return self
 
     @property
     def runas(self) -> str | None:
-        """The user, if it is not the agent's own."""
+        """The user, unless it is the agent's own."""
         return None if self.user in (None, "root") else self.user
 
     def pip(self, ctx: Context) -> LanguageInterface:
@@ -134,11 +134,11 @@ class PipBase(Edgeable, Resource):
 
     @abstractmethod
     async def wrong(self, pip: LanguageInterface) -> dict[str, str]:
-        """Return what is not as declared: requirement or package -> its installed version, or an empty text."""
+        """Return the differences: requirement or package -> its installed version, or an empty text."""
 
     @abstractmethod
     async def repair(self, pip: LanguageInterface, wrong: Mapping[str, str], *, test: bool) -> ChangeSet:
-        """Change it; with `test` return what that would change."""
+        """Repair the differences; with `test`, return what this would change."""
 
     def said(self, changes: Versions) -> dict[str, Any]:
         """Return changes as Salt reports them. Default: name -> {old, new}."""
@@ -146,7 +146,7 @@ class PipBase(Edgeable, Resource):
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Ask pip, and with `apply` have it repair what is wrong."""
+        """Compare with what pip reports; with `apply`, run pip to repair the differences."""
         pip = self.pip(ctx)
         wrong = await self.wrong(pip)
         if not wrong:
@@ -163,12 +163,12 @@ class PipBase(Edgeable, Resource):
         return False
 
     async def _plan(self, ctx: Context, pip: LanguageInterface, wrong: Mapping[str, str]) -> None:
-        """Report what pip would change; its refusal is noted, because another state may have to come first."""
+        """Report what pip would change. Add its refusal as a note, because an earlier state may remove the cause."""
         doubt, planned = "", {name: {"old": old, "new": ""} for name, old in wrong.items()}
         try:
             planned = dict((await self.repair(pip, wrong, test=True)).changes) or planned
         except Permanent as error:
-            doubt = f"; as things are now this would fail: {error}"
+            doubt = f"; at present this would fail: {error}"
         self._report(ctx, planned, applied=False, doubt=doubt)
 
     async def _account(self, ctx: Context, pip: LanguageInterface, before: Mapping[str, list[Pkg]]) -> None:
@@ -194,11 +194,14 @@ class PipBase(Edgeable, Resource):
 
 
 class Located(PipBase):
-    """Base of the kinds that work on an environment that exists."""
+    """Base of the kinds that work on an existing environment."""
 
     bin_env: Text | None = field(None)
-    """Virtual environment to work on, or the pip in it. Default: the Python of the system, or with `user` the packages
-    of that user. `pip.installed` refuses to change a Python that belongs to the package manager (PEP 668)."""
+    """Virtual environment to work on, or the pip in it.
+
+    Default: the Python of the system or, with `user`, the packages of that user. `pip.installed` refuses to change a
+    Python that belongs to the package manager (PEP 668).
+    """
 
     @field_validator("bin_env")
     @classmethod
@@ -220,14 +223,14 @@ class Located(PipBase):
 
 
 class Choosing(PipBase):
-    """Base of the kinds that install: from where, and how."""
+    """Base of the kinds that install packages: their sources and options."""
 
     index_url: Text | None = field(None, secret=True)
-    """URL of the index of packages. It reaches pip in its environment, so that no other user sees a password in it."""
+    """URL of the index of packages. pip gets it as an environment variable, so other users see no password in it."""
     extra_index_url: Texts = field((), secret=True)
-    """URLs of more indexes. pip takes the newest version of all of them, so that each can replace any package."""
+    """URLs of further indexes. pip uses the newest version in any of them, so each index can replace any package."""
     no_deps: bool = field(False)
-    """Do not install the packages that these need."""
+    """Do not install dependencies."""
     pre_releases: bool = field(False)
     """Accept pre-releases."""
     proxy: Text | None = field(None, secret=True)
@@ -238,7 +241,7 @@ class Choosing(PipBase):
     """Variables added to the environment of pip."""
 
     def variables(self) -> dict[str, str]:
-        """Return the options as environment variables, as which pip takes them."""
+        """Return the options as environment variables of pip."""
         given: dict[str, Any] = {
             "INDEX_URL": self.index_url,
             "EXTRA_INDEX_URL": " ".join(self.extra_index_url),
@@ -250,11 +253,11 @@ class Choosing(PipBase):
         return {f"PIP_{name}": value for name, value in given.items() if value} | self.env_vars
 
     def files(self, named: Sequence[str]) -> list[str]:
-        """Return paths that are relative to `cwd` as absolute ones."""
+        """Return paths with those relative to `cwd` made absolute."""
         return [path if path.startswith("/") else posixpath.join(self.cwd or "/", path) for path in named]
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch also the files of requirements."""
+        """Also watch the requirements files."""
         files = self.files(getattr(self, "requirements", ()))
         return either(super().watch(ctx), ctx.watch_path(*files)) if files else super().watch(ctx)
 

@@ -1,4 +1,4 @@
-"""Base of the kinds of the family `pkgrepo`: the repository that a state names, and one change of it."""
+"""Base of the kinds of the family `pkgrepo`: the repository that a state names, and how it changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from holdfast.resources.traits import Edgeable
 UBUNTU = ("Ubuntu", "Mint", "Linuxmint", "Pop", "neon", "KDE neon", "elementary OS")
 PPA = "deb https://ppa.launchpadcontent.net/{ppa}/ubuntu {codename} main"
 LOCK = "the repositories of packages"
-"""Name of the lock: entries are known by their positions, which the change of another state moves."""
+"""Name of the lock: changes of other states move the positions by which entries are identified."""
 SECRET = re.compile(r"(://)[^/@\s]+@")
 """Matches user and password in a URL."""
 
@@ -46,23 +46,23 @@ Words = Annotated[
 
 
 class Plan(NamedTuple):
-    """One change of a repository, as the provider takes it."""
+    """One change of a repository, with the arguments of the provider."""
 
     repo: Repo
     options: Mapping[str, Any]
 
 
 class Repository(Edgeable, Resource):
-    """Base of the kinds of this family: the name, and what it means on each family of systems.
+    """Base of the kinds of this family: the name, and its meaning on each family of systems.
 
-    The watch is inotify on the files of the repositories and of their keys.
+    inotify reports changes of the files of the repositories and of their keys.
     """
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("add", "change", "remove")
 
     name: Line
-    """On apt the whole entry, `deb [arch=amd64] https://deb.example.org stable main`; else the id of the repository."""
+    """On apt, the whole entry, `deb [arch=amd64] https://deb.example.org stable main`; elsewhere the repository id."""
     ppa: Annotated[Line, shaped(r"[a-z0-9][a-z0-9.+-]*/[a-zA-Z0-9][\w.+-]*", "a PPA: OWNER/NAME")] | None = None
     """A personal package archive instead of the entry, on Ubuntu: `OWNER/NAME`."""
 
@@ -70,13 +70,13 @@ class Repository(Edgeable, Resource):
     def _is_entry(self) -> Self:
         if re.match(r"deb(-src)?\s", self.name) and self.ppa is None and self._named() is None:
             raise ValueError(
-                f"{self.name!r} is not an entry of apt: that is, for example, "
+                f"{self.name!r} is not an entry of apt; an entry is, for example, "
                 "'deb [arch=amd64] https://deb.example.org stable main'"
             )
         return self
 
     def _named(self) -> apt.Entry | None:
-        """Return the entry that the name is; None if it is none."""
+        """Parse the name as an entry of apt; None if it is not one."""
         return apt.entry_of(self.name)
 
     def entry(self, ctx: Context) -> apt.Entry:
@@ -104,7 +104,7 @@ class Repository(Edgeable, Resource):
         return []
 
     def uids(self) -> tuple[Uid, ...]:
-        """Return the uids: one for each component of an entry of apt."""
+        """Return the uids: for an entry of apt, one for each component."""
         named = None if self.ppa else self._named()
         if named is None:
             return (("pkgrepo", self.ppa or self.name),)
@@ -112,7 +112,7 @@ class Repository(Edgeable, Resource):
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Compare and, with `apply`, change the repository: all of it, or nothing."""
+        """Compare and, with `apply`, change the repository completely or not at all."""
         pkg = ctx.interface(PkgInterface)
         changes = await self.change(ctx, pkg, apply=apply, test=True)
         if not changes:
@@ -131,17 +131,17 @@ class Repository(Edgeable, Resource):
         return False
 
     async def _account(self, ctx: Context, pkg: PkgInterface, changes: Mapping[str, Any]) -> None:
-        """After an error, report the changes that are left out of those that were necessary."""
+        """After an error, report those of the necessary changes that were made."""
         left = await self.change(ctx, pkg, apply=False, test=True)
         if done := {name: change for name, change in changes.items() if name not in left}:
             self._tell(ctx, done, applied=True)
 
     @abstractmethod
     async def change(self, ctx: Context, pkg: PkgInterface, *, apply: bool, test: bool) -> Mapping[str, Any]:
-        """Make the change, or with `test` return what it would be, as in a `ChangeSet`."""
+        """Make the change or, with `test`, return the change that it would make, as in a `ChangeSet`."""
 
     def _tell(self, ctx: Context, changes: Mapping[str, Mapping[str, Any]], *, applied: bool) -> None:
-        """Report the changes, as Salt does, and the effect."""
+        """Report the changes as Salt does, and the effect."""
         told: dict[str, Any] = {}
         verbs: list[EffectVerb] = []
         for name, change in changes.items():

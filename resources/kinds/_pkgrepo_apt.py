@@ -1,6 +1,6 @@
-"""Repositories of apt, as states declare them and as the provider describes those of the host. Only pure functions.
+"""Repositories of apt, as states declare them and as the provider describes them. All functions are pure.
 
-A state names one type, URI and suite, with components. An entry of a deb822 file may name several of each.
+A state names one type, one URI and one suite, with components. An entry of a deb822 file may name several of each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ YES = frozenset({"yes", "true", "1", "on", "enable", "with"})
 
 
 class Entry(NamedTuple):
-    """One repository, as a state declares it."""
+    """One repository as a state declares it."""
 
     type: str
     uri: str
@@ -29,11 +29,11 @@ class Entry(NamedTuple):
     architectures: tuple[str, ...] = ()
     signed_by: str = ""
     options: Mapping[str, str] = {}
-    """Other options, by the names of their fields in a deb822 file."""
+    """Other options by the names of their fields in a deb822 file."""
 
     @property
     def slug(self) -> str:
-        """Name for files of this repository: it follows from the URI."""
+        """Name for files of this repository, derived from the URI."""
         place = re.sub(r"^[a-z0-9+.-]+:/*([^/@]*@)?", "", self.uri)
         return re.sub(r"[^A-Za-z0-9.]+", "-", place).strip("-.") or "local"
 
@@ -85,12 +85,12 @@ def entry_of(
 
 
 def is_single(repo: Repo) -> bool:
-    """Return whether an entry of the host names one type, one URI and one suite only."""
+    """Return whether an entry of the host names only one type, one URI and one suite."""
     return len(repo.uris) == 1 and all(len(repo.extra.get(name, ())) == 1 for name in ("types", "suites"))
 
 
 def matching(entry: Entry, repos: Iterable[Repo], *, enabled: bool) -> Repo | None:
-    """Return the entry of the host that has the repository, or a part of its components; None if there is none.
+    """Return the entry of the host that has the repository or some of its components; None if there is none.
 
     An entry for several repositories counts only if it has all components.
     """
@@ -104,10 +104,10 @@ def _covers(entry: Entry, repo: Repo, *, enabled: bool) -> bool:
 
 
 def key_path(entry: Entry, present: Repo | None, repos: Iterable[Repo], *, has_key: bool, for_all: bool) -> str:
-    """Return the path of the key that the repository should trust; empty if it needs none of its own.
+    """Return the path of the key that the repository should trust; empty if it needs no key of its own.
 
-    Without a key of its own, a repository trusts that of another entry for the same URI and suite, because apt refuses
-    entries that differ in this.
+    A repository without a key of its own trusts the key of another entry for the same URI and suite, because apt
+    refuses entries that differ in their key.
     """
     if entry.signed_by:
         return entry.signed_by
@@ -126,7 +126,7 @@ def key_path(entry: Entry, present: Repo | None, repos: Iterable[Repo], *, has_k
 
 
 def described(entry: Entry, present: Repo | None, *, name: str, file: str, signed_by: str, enabled: bool) -> Repo:
-    """Return the description of the repository, as it should be; an entry for several repositories stays as it is."""
+    """Return the description that the repository should have; an entry for several repositories stays unchanged."""
     if present is not None and not is_single(present):
         return present
     known: Mapping[str, Any] = present.extra if present is not None else {}
@@ -155,7 +155,7 @@ def described(entry: Entry, present: Repo | None, *, name: str, file: str, signe
 
 
 def new_id(file: str, repos: Mapping[str, Repo]) -> str:
-    """Return the id of an entry that is added to a file."""
+    """Return the id that a new entry of a file will have."""
     number = 1 + sum(repo.extra.get("file") == file for repo in repos.values())
     name = file.rpartition("/")[2]
     stems = (name,) if name == "sources.list" else (name.rpartition(".")[0], name)
@@ -164,9 +164,9 @@ def new_id(file: str, repos: Mapping[str, Repo]) -> str:
 
 
 def without(entry: Entry, repo: Repo) -> Repo | None:
-    """Return what is left of an entry of the host without this repository; None if nothing is left.
+    """Return an entry of the host without this repository; None if nothing is left of it.
 
-    Raises `ValueError` if the entry names several repositories that have to be separated by hand.
+    Raises `ValueError` if the entry names several repositories that only an operator can separate.
     """
     left = [name for name in repo.extra.get("components", ()) if name not in entry.components]
     if is_single(repo):
@@ -178,7 +178,7 @@ def without(entry: Entry, repo: Repo) -> Repo | None:
     }
     several = [name for name, values in lists.items() if len(values) > 1]
     if left or len(several) > 1:
-        raise ValueError("it has other repositories, too, and cannot be divided")
+        raise ValueError("the entry also has other repositories and cannot be divided")
     mine = {"types": entry.type, "suites": entry.suite}
     if several == ["uris"]:
         return repo.model_copy(update={"uris": tuple(u for u in repo.uris if u.rstrip("/") != entry.uri.rstrip("/"))})
@@ -187,7 +187,7 @@ def without(entry: Entry, repo: Repo) -> Repo | None:
 
 
 def as_line(repo: Repo) -> str:
-    """Return an entry of the host as one line; of an entry of several repositories, the first one."""
+    """Return an entry of the host as one line; for an entry of several repositories, the line of the first."""
     extra = repo.extra
     fields = {"Types": extra["types"][0], "URIs": repo.uris[0], "Suites": extra["suites"][0]}
     lists = {"Components": "components", "Architectures": "architectures"}

@@ -1,4 +1,4 @@
-"""The key of a repository: where a state takes it from, and what is checked before it is used."""
+"""The key of a repository: its source, and the checks before it is used."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from holdfast.resources.openpgp import LIMIT, NAMED, NoKey, armored, binary, pub
 from holdfast.resources.traits import FromSources, UsedSource
 
 UNPROTECTED = ("http://", "hkp://")
-"""Beginnings of URLs whose answers anybody on the way could replace."""
+"""Prefixes of URLs whose answers an attacker on the network could replace."""
 BOUNDS = DownloadBounds(size=LIMIT, total=120.0)
 """Limits of the download of a key."""
 SHORT = 8
-"""Digits of a short id: a key with the same one is made within seconds."""
+"""Digits of a short id: an attacker can create a key with the same short id within seconds."""
 LAUNCHPAD = "https://launchpad.net/api/1.0/~{owner}/+archive/{name}"
 KEYSERVER = "keyserver.ubuntu.com"
 """Server with the keys of Launchpad."""
@@ -35,7 +35,7 @@ KEYSERVER = "keyserver.ubuntu.com"
 
 @accepts(VALUE, int)
 def parse_keyid(value: object) -> object:
-    """Return the id of a key as text: for a number, which YAML makes of `0x5a16e7281be7a449`, hexadecimal digits."""
+    """Return the id of a key as text. YAML reads `0x5a16e7281be7a449` as a number; convert it to hexadecimal digits."""
     if isinstance(value, int) and not isinstance(value, bool):
         text = value.written if isinstance(value, Written) else str(value)
         return text if NAMED.fullmatch(text) else f"{int(value):016X}"
@@ -44,41 +44,41 @@ def parse_keyid(value: object) -> object:
 
 KeyId = Annotated[
     str,
-    shaped(NAMED.pattern, "the id of a key: that has 8, 16 or 40 hexadecimal digits"),
+    shaped(NAMED.pattern, "the id of a key: it has 8, 16 or 40 hexadecimal digits"),
     BeforeValidator(parse_keyid),
 ]
-"""The end of the fingerprint of a key, or all of it."""
+"""The fingerprint of a key or its last digits."""
 KeyIds = Annotated[tuple[KeyId, ...], BeforeValidator(parse_list)]
-"""Ids of keys; one stands for a list with one item."""
+"""Ids of keys; a single id is a list with one item."""
 
 
 class Keyed(FromSources, BaseModel):
-    """Arguments for the key of a repository; for kinds to inherit."""
+    """Arguments for the key of a repository; kinds inherit them."""
 
     key_url: Line | None = None
     """URL of the key: salt://, file://, an absolute path, http(s)://."""
     key_hash: SourceHash | None = None
-    """Hash of the file behind `key_url`, as the argument `source_hash` of `file.managed`."""
+    """Hash of the file at `key_url`, in the form of the argument `source_hash` of `file.managed`."""
     keyid: KeyIds = ()
-    """Id or fingerprint of the key, or several: a file of `key_url` must have these keys and no others.
+    """One or several ids or fingerprints: the file at `key_url` must have exactly these keys.
 
-    Without `key_url` and `key_text`, they are fetched from `keyserver`. The id of a subkey does not count.
+    Without `key_url` and `key_text`, the keys are fetched from `keyserver`. Ids of subkeys do not count.
     """
     keyserver: Annotated[Line, shaped(r"((https?|hkps?)://)?[A-Za-z0-9][\w.:-]*/?", "the name of a server")] | None = (
         None
     )
-    """Server of keys. A name without hkp:// is asked by https."""
+    """Server of keys. For a name without hkp://, the agent uses https."""
     key_text: Text | None = None
     """The key itself, in ASCII armor."""
     allow_insecure_key: bool = True
-    """Accept a key that was fetched without protection (http://, hkp://) and that no hash or fingerprint confirms."""
+    """Accept a key that is fetched without protection (http://, hkp://) and not confirmed by a hash or fingerprint."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.key_url and self.key_text:
-            raise ValueError("key_url and key_text exclude each other: give only one of them")
+            raise ValueError("key_url and key_text exclude each other: set only one of them")
         if self.key_hash and not self.key_url:
-            raise ValueError("key_hash is the hash of the file behind key_url: give that, too")
+            raise ValueError("key_hash is the hash of the file at key_url: set key_url, too")
         if self.keyid and not (self.keyserver or self.key_url or self.key_text or getattr(self, "ppa", None)):
             raise ValueError("keyid needs keyserver, the server to fetch the key from")
         if not self.allow_insecure_key and (why := self._unproven()):
@@ -86,28 +86,28 @@ class Keyed(FromSources, BaseModel):
         return self
 
     def _unproven(self) -> str:
-        """Return why the key could be that of an attacker on the network; empty if it could not."""
+        """Return why the key could come from an attacker on the network; empty if it could not."""
         named = self.keyid and all(len(keyid.removeprefix("0x")) > SHORT for keyid in self.keyid)
         if self.key_url:
             insecure = self.key_url.startswith(UNPROTECTED) and not self.key_hash and not named
-            return f"{shown_url(self.key_url)} is not protected: use https://, or give key_hash" if insecure else ""
+            return f"{shown_url(self.key_url)} is not protected: use https://, or set key_hash" if insecure else ""
         if (self.keyserver or "").startswith(UNPROTECTED) and self.keyid and not named:
-            return f"{self.keyserver} is not protected, and a short keyid proves nothing: give the fingerprint"
+            return f"{self.keyserver} is not protected, and a short keyid proves nothing: write the fingerprint"
         return ""
 
     @property
     def has_key(self) -> bool:
-        """Whether the state gives a key."""
+        """Whether the state has a key."""
         return bool(self.key_url or self.key_text or (self.keyid and self.keyserver) or getattr(self, "ppa", None))
 
     def used_sources(self) -> list[UsedSource]:
-        """Return the file of the key, and a file of hashes."""
+        """Return the file of the key and a file with hashes."""
         return [UsedSource(url) for url in (self.key_url, self.key_hash) if url and url.startswith(content.SCHEMES)]
 
     async def fetch_key(self, ctx: Context) -> str:
-        """Return the key in ASCII armor, from where it was fetched before, if it is not on this host.
+        """Return the key in ASCII armor. Use an earlier download if the source is not on this host.
 
-        Raises `Permanent` or `Temporary` if it cannot be read, or is not the right one.
+        Raises `Permanent` or `Temporary` if the key cannot be read or is not the right one.
         """
         if self.key_text:
             return str(await ctx.blocking(_checked, "key_text", self.key_text.encode(), self.keyid))
@@ -121,7 +121,7 @@ class Keyed(FromSources, BaseModel):
         return "".join([await self._from_server(ctx, keyid) for keyid in await self._ids(ctx)])
 
     async def _ids(self, ctx: Context) -> Iterable[str]:
-        """Return the ids of the keys to fetch: those of the state, or the one that Launchpad names for a PPA."""
+        """Return the ids of the keys to fetch: those of the state, or the id that Launchpad names for a PPA."""
         if self.keyid:
             return self.keyid
         owner, _, name = str(getattr(self, "ppa", "")).partition("/")
@@ -140,7 +140,7 @@ class Keyed(FromSources, BaseModel):
         return str(await ctx.blocking(_checked, url, await _content(ctx, url), (keyid,)))
 
     async def keep_key(self, ctx: Context, key: str) -> None:
-        """Keep a fetched key, so that repairs need no network."""
+        """Keep a fetched key so that repairs need no network."""
         if self.key_text or (self.key_url and not self.key_url.startswith(content.REMOTE)):
             return
         if self._unproven():
@@ -154,20 +154,20 @@ class Keyed(FromSources, BaseModel):
             return ""
 
     def _place(self, ctx: Context) -> str:
-        """Return where a fetched key is kept; another URL, hash or id is another key."""
+        """Return the path of a fetched key; each URL, hash and id has its own."""
         said: Any = [self.key_url, self.key_hash, self.keyid, self.keyserver, getattr(self, "ppa", None)]
         return str(ctx.var_dir / f"key-{hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]}.asc")
 
 
 async def _content(ctx: Context, url: str, digest: Digest | None = None) -> bytes:
-    """Return the content of a URL, of bounded size. Raises `Permanent` or `Temporary`."""
+    """Return the content of a URL, up to a maximum size. Raises `Permanent` or `Temporary`."""
     fetched = await ctx.download(url, digest=digest, bounds=BOUNDS, trusted=True, keep=False)
     data: bytes = await ctx.blocking(fetched.read, LIMIT)
     return data
 
 
 def _lookup(server: str) -> str:
-    """Return the URL of a server of keys: hkp is http with a port of its own."""
+    """Return the http URL of a server of keys: hkp is http with a port of its own."""
     scheme, found, rest = server.rstrip("/").partition("://")
     if not found:
         return f"https://{scheme}"
@@ -177,9 +177,9 @@ def _lookup(server: str) -> str:
 
 
 def _checked(where: str, data: bytes, ids: Iterable[str]) -> str:
-    """Return keys in ASCII armor. Blocks while a large file is parsed.
+    """Check keys and return them in ASCII armor. Blocks while it parses a large file.
 
-    Raises `Permanent` for what is no public key; with ids, for each other key, too.
+    Raises `Permanent` for data that are not public keys and, with ids, for keys with other ids.
     """
     where = shown_url(where)
     try:
@@ -200,6 +200,6 @@ def _checked(where: str, data: bytes, ids: Iterable[str]) -> str:
 
 
 def _without_page(data: bytes) -> bytes:
-    """Return the armored key in a page of HTML, as some servers of keys send it; other data are returned unchanged."""
+    """Extract the armored key from an HTML page, as some servers of keys send it; return other data unchanged."""
     found = re.search(rb"-----BEGIN PGP PUBLIC KEY BLOCK-----.*-----END PGP PUBLIC KEY BLOCK-----", data, re.DOTALL)
     return found[0] if found else data

@@ -1,4 +1,4 @@
-"""Repositories of dnf and zypper, as states declare them: the fields of a section of a `.repo` file."""
+"""Repositories of dnf and zypper as states declare them: the fields of a section of a `.repo` file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from holdfast.resources.fields import Line, Text, parse_text
 from holdfast.resources.interfaces.results import Repo
 
 SOURCES = ("baseurl", "mirrorlist", "metalink")
-"""Arguments that say where the packages are; each replaces the others."""
+"""Arguments for the source of the packages; each replaces the others."""
 
 
 @accepts(VALUE, bool, str, numbers=True)
 def parse_setting(value: object) -> object:
-    """Return a value of a field as text: a boolean is 1 or 0."""
+    """Return the value of a field as text: a boolean becomes 1 or 0."""
     return str(int(value)) if isinstance(value, bool) else parse_text(value)
 
 
@@ -26,22 +26,22 @@ Setting = Annotated[Line, BeforeValidator(parse_setting)]
 
 
 class RpmSettings(BaseModel):
-    """Arguments that only dnf and zypper have; the fields of the same names in dnf.conf(5)."""
+    """Arguments that only dnf and zypper use: the fields of the same names in dnf.conf(5)."""
 
     baseurl: Text | None = None
-    """URL of the repository, or several with blanks between them."""
+    """One or several URLs of the repository, separated by blanks."""
     mirrorlist: Setting | None = None
     """URL of a list of mirrors."""
     metalink: Setting | None = None
     """URL of a metalink, which lists mirrors with hashes."""
     gpgcheck: bool | None = None
-    """Check the signatures of packages. Default: as it is, and true for a new repository."""
+    """Check the signatures of packages. Default: the present value, and true for a new repository."""
     gpgkey: Setting | None = None
     """URLs of the keys of the repository."""
     priority: int | None = None
     """Priority of the repository; repositories with lower numbers are preferred."""
     autorefresh: Setting | None = None
-    """Whether zypper fetches the lists of packages by itself."""
+    """Whether zypper updates the package lists automatically."""
     cost: Setting | None = None
     """Cost of the repository, compared with that of others with the same package."""
     countme: Setting | None = None
@@ -61,7 +61,7 @@ class RpmSettings(BaseModel):
     keeppackages: Setting | None = None
     """Whether zypper keeps fetched packages."""
     metadata_expire: Setting | None = None
-    """Age at which lists of packages are fetched again: seconds, or `6h`, `never`."""
+    """Age at which package lists are fetched again: seconds, or `6h`, `never`."""
     module_hotfixes: Setting | None = None
     """Whether packages are installed even if a module hides them."""
     pkg_gpgcheck: Setting | None = None
@@ -69,13 +69,13 @@ class RpmSettings(BaseModel):
     proxy: Setting | None = None
     """URL of the proxy; `_none_` for none."""
     repo_gpgcheck: Setting | None = None
-    """Whether the signature of the lists is checked."""
+    """Whether the signature of the package lists is checked."""
     retries: Setting | None = None
     """Number of attempts at a download."""
     skip_if_unavailable: Setting | None = None
-    """Whether dnf goes on without the repository if it cannot be reached."""
+    """Whether dnf continues without the repository if it cannot be reached."""
     sslcacert: Setting | None = None
-    """Path of the certificates of authorities."""
+    """Path of the certificates of certificate authorities."""
     sslclientcert: Setting | None = None
     """Path of the certificate of this host."""
     sslclientkey: Setting | None = None
@@ -97,7 +97,7 @@ class RpmSettings(BaseModel):
 def described(
     name: str, given: RpmSettings, present: Repo | None, *, humanname: str | None, enabled: bool
 ) -> tuple[Repo, Mapping[str, Any]]:
-    """Return the description of the repository, as it should be: fields that the state does not give stay."""
+    """Return the description that the repository should have; fields that the state does not declare stay."""
     declared = given.settings() | ({"name": humanname} if humanname else {})
     extra = dict(present.extra) if present is not None else {"name": humanname or name}
     if any(getattr(given, source) for source in SOURCES):

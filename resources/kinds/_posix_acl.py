@@ -15,13 +15,13 @@ USER_OBJ, USER, GROUP_OBJ, GROUP, MASK, OTHER = 0x01, 0x02, 0x04, 0x08, 0x10, 0x
 ENTRY = struct.Struct("<HHI")
 VERSION = struct.pack("<I", 2)
 UNDEFINED = 0xFFFFFFFF
-"""The number in entries that name no user or group."""
+"""The id in entries that name no user or group."""
 NAMED = {USER, GROUP}
 LIMITED = {USER, GROUP_OBJ, GROUP}
 """Entries that the mask limits."""
 
 Key = tuple[int, int]
-"""Tag, and uid or gid."""
+"""Tag of an entry, and its uid or gid."""
 Acl = Mapping[Key, int]
 """Entry -> permissions, as three bits."""
 
@@ -32,7 +32,7 @@ def base(tag: int) -> Key:
 
 
 def decoded(data: bytes) -> Acl:
-    """Return the entries of an extended attribute; none for no data."""
+    """Return the entries of an extended attribute; none if it is empty."""
     return {
         (tag, number): granted
         for tag, granted, number in (
@@ -42,17 +42,17 @@ def decoded(data: bytes) -> Acl:
 
 
 def encoded(acl: Acl) -> bytes:
-    """Return the extended attribute, with the entries in the order that the kernel demands."""
+    """Return the extended attribute, with the entries in the order that the kernel requires."""
     return VERSION + b"".join(ENTRY.pack(tag, acl[tag, number], number) for tag, number in sorted(acl))
 
 
 def of_mode(mode: int) -> Acl:
-    """Return the ACL of a file that has only a mode."""
+    """Return the ACL that corresponds to a mode."""
     return {base(USER_OBJ): mode >> 6 & 7, base(GROUP_OBJ): mode >> 3 & 7, base(OTHER): mode & 7}
 
 
 def put(acl: Acl, wanted: Mapping[Key, int]) -> Acl:
-    """Return the ACL with entries. The mask then permits what all entries grant, unless it is one of them."""
+    """Return the ACL with more entries. Set the mask to permit what all entries grant, unless `wanted` has the mask."""
     new = {**acl, **wanted}
     if any(tag in NAMED for tag, _ in new) and base(MASK) not in wanted:
         new[base(MASK)] = _union(new)
@@ -60,7 +60,7 @@ def put(acl: Acl, wanted: Mapping[Key, int]) -> Acl:
 
 
 def without(acl: Acl, gone: Iterable[Key]) -> Acl:
-    """Return the ACL without entries; without a mask if it then limits only the group, which does not gain by that."""
+    """Return the ACL without entries. Drop a mask that limits only the group, and limit the group itself instead."""
     left = {key: granted for key, granted in acl.items() if key not in {*gone}}
     if any(tag in NAMED for tag, _ in left) or base(MASK) not in left:
         return left
@@ -81,7 +81,7 @@ def written(granted: int) -> str:
 
 
 def granted(perms: str, *, executable: bool) -> int:
-    """Return permissions as bits. `X` is `x` for directories, and for files that somebody may execute already."""
+    """Return permissions as bits. `X` is `x` for directories and for files that already have an execute permission."""
     if perms.isdigit():
         return int(perms)
     bits = {"r": 4, "w": 2, "x": 1, "X": 1 if executable else 0}
@@ -92,20 +92,18 @@ def granted(perms: str, *, executable: bool) -> int:
 
 
 TYPES = {"u": "user", "g": "group", "m": "mask", "o": "other"}
-"""First letter of a type of entries -> the type."""
+"""First letter of an entry type -> the type."""
 
 
 @accepts(pattern=r"((d|default):)?(u(ser)?|g(roup)?|m(ask)?|o(ther)?)s?")
 def known_type(value: str) -> str:
-    """Return a type of entries in full. Raises `ValueError`."""
+    """Return the full name of an entry type. Raises `ValueError`."""
     prefix, colon, word = value.rpartition(":")
     full = TYPES.get(word.rstrip("s")[:1], "")
     if (colon and prefix not in {"d", "default"}) or not full or not full.startswith(word.removesuffix("s")):
-        raise ValueError(
-            f"{value!r} is not a type of entries: write user, group, mask or other, perhaps after default:"
-        )
+        raise ValueError(f"{value!r} is not an entry type: write user, group, mask or other, possibly after default:")
     return f"default:{full}" if colon else full
 
 
 AclType = Annotated[Text, AfterValidator(known_type)]
-"""The type of an entry, in full."""
+"""The full name of an entry type."""

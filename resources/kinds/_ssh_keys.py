@@ -1,4 +1,4 @@
-"""Public keys of OpenSSH, and lines of authorized_keys files, as sshd(8) reads them."""
+"""Public keys of OpenSSH and lines of authorized_keys files, as sshd(8) reads them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.resources.fields import Text, parse_list
 from holdfast.resources.kinds._lines import split
 
 TYPE = r"(?:sk-)?(?:ssh|ecdsa|rsa)-[\w.@+-]+"
-"""Matches the name of a type of keys. No option of a key begins like this."""
+"""Matches the name of a key type. No option of a key begins like this."""
 _KEY = re.compile(rf"({TYPE})[ \t]+([^ \t]+)(?:[ \t]+(.*))?", re.DOTALL)
 SHORT: Mapping[str, str] = {
     **dict.fromkeys(("r", "rsa"), "ssh-rsa"),
@@ -24,7 +24,7 @@ SHORT: Mapping[str, str] = {
     **dict.fromkeys(("e", "ecdsa"), "ecdsa-sha2-nistp256"),
     "ed25519": "ssh-ed25519",
 }
-"""Salt's short names of types."""
+"""Salt's short name of a key type -> its full name."""
 
 
 class AuthorizedKey(NamedTuple):
@@ -32,21 +32,21 @@ class AuthorizedKey(NamedTuple):
 
     options: str
     enc: str
-    """Type of the key; empty: that within the key."""
+    """Type of the key; empty: the type in the key data."""
     key: str
     """The key in base64."""
     comment: str
 
     def line(self) -> str:
-        """Return the line, without its end."""
+        """Return the line without its line break."""
         return " ".join(filter(None, (self.options, self.enc or inner_type(self.key), self.key, self.comment)))
 
     def called(self) -> str:
-        """Return a name of the key for people."""
+        """Return the name of the key in messages."""
         return f"key {self.comment or f'...{self.key[-16:]}'}"
 
     def demand(self) -> None:
-        """Raise `Final` unless the data is a key of the declared type."""
+        """Raise `Final` unless the data are a key of the declared type."""
         inner = inner_type(self.key)
         if self.enc and inner != self.enc and not (inner == "ssh-rsa" and self.enc.startswith("rsa-sha2-")):
             raise Final(
@@ -55,7 +55,7 @@ class AuthorizedKey(NamedTuple):
 
 
 def inner_type(key: str) -> str:
-    """Return the type that a key in base64 names itself. Raises `Final` if it is no key."""
+    """Return the type in the data of a key in base64. Raises `Final` if it is not a key."""
     try:
         data = base64.b64decode(key, validate=True)
     except (binascii.Error, ValueError):
@@ -70,9 +70,9 @@ def inner_type(key: str) -> str:
 
 
 def parsed(line: str) -> AuthorizedKey | None:
-    """Return the key of a line of an authorized_keys file; None for a comment, a blank line, and what sshd ignores.
+    """Return the key of a line of an authorized_keys file; None for comments, blank lines and lines that sshd ignores.
 
-    For sshd, a line ends at a NUL character, so that a key before one is valid.
+    For sshd, a line ends at a NUL character, so a key before a NUL is valid.
     """
     text = line.partition("\0")[0].strip(" \t\r\n")
     if not text or text.startswith("#"):
@@ -88,7 +88,7 @@ def parsed(line: str) -> AuthorizedKey | None:
 
 
 def options_end(text: str) -> int:
-    """Return where the options at the beginning of a text end: at the first blank outside of double quotes."""
+    """Return the end of the options at the beginning of a text: the first blank outside of double quotes."""
     quoted, place = False, 0
     while place < len(text) and (quoted or text[place] not in " \t"):
         if text.startswith('\\"', place):
@@ -100,26 +100,26 @@ def options_end(text: str) -> int:
 
 
 def unbalanced(options: str) -> bool:
-    """Return whether a double quote of options is not closed."""
+    """Return whether options have an unclosed double quote."""
     return options_end(f"{options} x") > len(options)
 
 
 def declared(text: str, enc: str, options: str, comment: str) -> AuthorizedKey:
-    """Return the key that a state declares as `[options] [type] key [comment]`; the arguments are for what it lacks.
+    """Parse `[options] [type] key [comment]`, as a state declares a key; the arguments supply missing parts.
 
-    Raises `ValueError` if the text cannot be the line of a key.
+    Raises `ValueError` if the text is not a valid line.
     """
     whole = parsed(text)
     if whole is not None:
         return whole._replace(options=whole.options or options, comment=whole.comment or comment)
     key, _, said = text.strip().partition(" ")
     if not re.fullmatch(r"[A-Za-z0-9+/=._-]+", key):
-        raise ValueError("it must be a public key, as in a .pub file: `ssh-ed25519 AAAA... comment`")
+        raise ValueError("it must be a public key as in a .pub file: `ssh-ed25519 AAAA... comment`")
     return AuthorizedKey(options, enc, key, " ".join(said.split()) or comment)
 
 
 def lines(text: str) -> Iterator[tuple[str, AuthorizedKey | None]]:
-    """Yield the lines of a file, with their ends, and the key of each."""
+    """Yield each line of a file, with its line break, and its key."""
     for line in split(text):
         yield line, parsed(line)
 
@@ -129,18 +129,16 @@ def lines(text: str) -> Iterator[tuple[str, AuthorizedKey | None]]:
 
 @accepts(str, pattern=rf"[a-z0-9]+|{TYPE}")
 def key_type(value: str) -> str:
-    """Return the full name of a type of keys. Raises `ValueError`."""
+    """Return the full name of a key type. Raises `ValueError`."""
     name = SHORT.get(value, value)
     if not re.fullmatch(TYPE, name):
-        raise ValueError(
-            f"{value!r} is not a type of keys: write ed25519, ecdsa, rsa, or the first word of the .pub file"
-        )
+        raise ValueError(f"{value!r} is not a key type: write ed25519, ecdsa, rsa, or the first word of the .pub file")
     return name
 
 
 @accepts(str, list[str], None)
 def joined(value: object) -> object:
-    """Return options as one text, separated by commas."""
+    """Join options to one text with commas."""
     items = parse_list(value)
     several = isinstance(items, (list, tuple)) and all(isinstance(item, str) for item in items)
     return ",".join(items) if several else value  # type: ignore[arg-type] # all are texts
@@ -148,9 +146,11 @@ def joined(value: object) -> object:
 
 @accepts(pattern=r"[^\0-\x1f]*")
 def known_options(value: str) -> str:
-    """Check options of keys. Raises `ValueError` for what would end them early."""
+    """Check options of keys. Raises `ValueError` for characters that would end them early."""
     if re.search(r"[\0-\x1f\x7f]", value) or unbalanced(value) or re.search(r"\s", re.sub(r'"(\\"|[^"])*"', "", value)):
-        raise ValueError('options have no blanks outside of "..." and no control characters: command="/bin/x y",no-pty')
+        raise ValueError(
+            'options must not have blanks outside of "..." or control characters: command="/bin/x y",no-pty'
+        )
     return value
 
 
@@ -158,7 +158,9 @@ def known_options(value: str) -> str:
 def known_path(value: str) -> str:
     """Check the path of an authorized_keys file. Raises `ValueError`."""
     if not re.fullmatch(r"([^%\0-\x20\x7f]|%[hu%])+", value):
-        raise ValueError("in a path, %h is the home directory, %u the user and %% a percent sign; it has no blanks")
+        raise ValueError(
+            "the path must not have blanks; in it, %h is the home directory, %u the user and %% a percent sign"
+        )
     return value
 
 
@@ -177,6 +179,6 @@ def known_paths(value: str) -> str:
 
 
 KeyPath = Annotated[Text, AfterValidator(known_path)]
-"""The path of a file, perhaps in the home directory of a user."""
+"""The path of a file, possibly in the home directory of a user."""
 KeyPaths = Annotated[Text, AfterValidator(known_paths)]
 """Paths of authorized_keys files, as in sshd_config(5)."""

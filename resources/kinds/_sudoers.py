@@ -1,4 +1,4 @@
-"""A private copy of the whole configuration of sudo with one new file, for a check before the file is put in place."""
+"""A private copy of the configuration of sudo with one new file, to check the file before it is put in place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds._lines import decoded
 
 LINE = re.compile(r'[ \t]*[@#](include|includedir)[ \t]+(?:"([^"\n]+)"|((?:\\.|[^\s\\])+))[ \t]*(?:#.*)?')
-"""An inclusion of a file or a directory, see sudoers(5). The form with `#` is understood by all versions."""
+"""Matches the inclusion of a file or a directory, see sudoers(5). All versions understand the form with `#`."""
 ESCAPED = re.compile(r"\\(.)")
 SPECIAL = re.compile(r'[\s"\\]')
 
@@ -28,9 +28,10 @@ class Include(NamedTuple):
 
 
 class Copies:
-    """The copies of those files of a configuration that lead to a new one; all others are included where they are.
+    """Copies of those files of a configuration that directly or indirectly include a new file.
 
-    The line that includes a directory includes a list of its files instead, so that the numbers of lines stay.
+    Other files are not copied but included by their paths. A line that includes a directory is replaced by one that
+    includes a list of the directory's files, so that line numbers stay the same.
     """
 
     def __init__(self, main: str, file: str, new: str, private: str) -> None:
@@ -39,15 +40,15 @@ class Copies:
         self.texts: dict[str, str] = {}
         """Path of each copy -> its text."""
         self.originals: dict[str, str] = {new: file}
-        """Path of each copy -> that of the original, for messages."""
+        """Path of each copy -> path of the original, for messages."""
         self._new = new
         self.main = self._copied(main)
         """Path of the copy of the main file; None if the configuration does not include the new file."""
 
     def _copied(self, path: str) -> str | None:
-        """Return the path of the copy of a file; None if it does not lead to the new file. Blocks."""
+        """Return the path of the copy of a file; None if it does not include the new file. Blocks."""
         if path not in self._known:
-            self._known[path] = None  # of a file that includes itself
+            self._known[path] = None  # a file that includes itself
             self._known[path] = self._new if _same(path, self._file) else self._with_copies(path)
         return self._known[path]
 
@@ -55,7 +56,7 @@ class Copies:
         try:
             lines = decoded(paths.read(path)).split("\n")
         except (OSError, Permanent):
-            return None  # visudo says what is wrong with it
+            return None  # visudo reports the error
         leads = False
         for number, line in enumerate(lines):
             if include := _include(line, posixpath.dirname(path)):
@@ -65,7 +66,7 @@ class Copies:
         return self._kept("\n".join(lines), path) if leads else None
 
     def _listed(self, directory: str) -> str | None:
-        """Return the path of a list of the files of a directory; None if none of them leads to the new file."""
+        """Return the path of a list of the files of a directory; None if none of them includes the new file."""
         files = {*_files(directory), *({self._file} if _same(directory, posixpath.dirname(self._file)) else ())}
         copies = {file: self._copied(file) for file in sorted(files, key=_order)}
         if not any(copies.values()):
@@ -94,7 +95,7 @@ def _files(directory: str) -> Iterator[str]:
 
 
 def _include(line: str, directory: str) -> Include | None:
-    """Return what a line of a file in this directory includes; None for other lines, and for a path with escapes."""
+    """Return what a line of a file in this directory includes; None for other lines and for paths with escapes."""
     match = LINE.fullmatch(line)
     if match is None:
         return None
@@ -108,7 +109,7 @@ def _line(path: str, *, directory: bool = False) -> str:
 
 
 def _same(one: str, other: str) -> bool:
-    """Return whether two paths lead to the same place. Blocks."""
+    """Return whether two paths lead to the same file. Blocks."""
     with suppress(OSError, Permanent):
         return paths.resolve(one) == paths.resolve(other)
     return False

@@ -1,4 +1,4 @@
-"""Access control lists of files: what single users and groups may do beside owner, group and others."""
+"""Access control lists of files: permissions of single users and groups beyond owner, group and others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from holdfast.resources.traits import Declaration, Edgeable, Reversible
 NAMED, UNNAMED = {"user": USER, "group": GROUP}, {"user": USER_OBJ, "group": GROUP_OBJ, "mask": MASK, "other": OTHER}
 ACCOUNTS = {"user": (accounts.local_uid, accounts.service_uid), "group": (accounts.local_gid, accounts.service_gid)}
 SHOWN = 20
-"""Number of paths below a directory that a difference names."""
+"""Maximum number of paths below a directory that a difference names."""
 
 
 class Wanted(NamedTuple):
@@ -40,7 +40,7 @@ class Wanted(NamedTuple):
 
     names: Mapping[Key, str]
     attribute: str
-    """The extended attribute with these entries."""
+    """The extended attribute that stores these entries."""
 
 
 class InAcl(Edgeable, Reversible, Resource):
@@ -52,9 +52,9 @@ class InAcl(Edgeable, Reversible, Resource):
     name: AbsPath
     """The path of a file or directory, which must exist."""
     acl_type: AclType
-    """Type of the entry: `user`, `group`, `mask` or `other`; `default:user` and so on for new files in a directory."""
+    """Type of the entry: `user`, `group`, `mask` or `other`; for new files in a directory, `default:user` and so on."""
     recurse: bool = False
-    """Do the same for everything below a directory, default entries only for directories. Links are not followed."""
+    """Include everything below a directory, but follow no links; only directories get default entries."""
 
     @property
     def default(self) -> bool:
@@ -68,15 +68,15 @@ class InAcl(Edgeable, Reversible, Resource):
 
     @abstractmethod
     def entries(self) -> tuple[str, ...]:
-        """Return the names of users or groups; an empty name is that of the owner."""
+        """Return the names of users or groups; an empty name means the owner."""
 
     async def wanted(self, ctx: Context) -> Wanted:
-        """Look up the users or groups. Raises `Permanent` if one does not exist, unless its entry is to be removed."""
+        """Look up the users or groups. Raises `Permanent` for a missing one, unless its entry is being removed."""
         keys = {name: await self._key(ctx, name) for name in self.entries()}
         missing = next((name for name, key in keys.items() if key is None), None)
         if missing is not None and not self.removes():
             raise Permanent(
-                f"cannot find {self.word} {missing}: there is no such {self.word}; declare it, or correct the name"
+                f"cannot find {self.word} {missing}: the {self.word} does not exist; declare it, or correct the name"
             )
         names = {key: name for name, key in keys.items() if key is not None}
         return Wanted(names, DEFAULT_ACL if self.default else ACL)
@@ -100,7 +100,7 @@ class InAcl(Edgeable, Reversible, Resource):
         """Return the ACL with the entries as declared."""
 
     def top(self) -> tuple[Place, os.stat_result]:
-        """Return the place of the path. Raises `Permanent` if there is nothing, or a file for default entries."""
+        """Return the place of the path. Raises `Permanent` if it does not exist, or cannot have default entries."""
         place, seen = found(self.name, follow=True)
         if place is None or seen is None:
             raise Permanent(f"cannot read the ACL of {self.name}: it does not exist; declare it first")
@@ -109,10 +109,10 @@ class InAcl(Edgeable, Reversible, Resource):
         return place, seen
 
     def _places(self) -> Iterator[tuple[Place, os.stat_result]]:
-        """Yield, with `recurse`, what is below the path, and the path itself at the end. Blocks.
+        """Yield the path and, with `recurse`, all paths below it. Blocks.
 
-        An ACL may let a user write a directory, and what is in such a directory is not changed: so each directory comes
-        after its content.
+        The content of a directory comes before the directory: its new ACL may let a user write it, and the agent
+        changes nothing in directories that users can write.
         """
         place, seen = self.top()
         if self.recurse and stat.S_ISDIR(seen.st_mode):
@@ -131,7 +131,7 @@ class InAcl(Edgeable, Reversible, Resource):
         for place, seen in self._places():
             try:
                 acl = self._read(place, seen, wanted.attribute)
-            except FileNotFoundError:  # gone since it was listed
+            except FileNotFoundError:  # removed after it was listed
                 continue
             if not self.right(acl, wanted, seen):
                 yield place, seen, acl
@@ -149,7 +149,7 @@ class InAcl(Edgeable, Reversible, Resource):
         return {name: _posix_acl.written(acl[key]) for key, name in wanted.names.items() if key in acl}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Repair the entries wherever they differ."""
+        """Repair the entries of all paths that differ."""
         wanted = await self.wanted(ctx)
         await (ctx.long_blocking if self.recurse else ctx.blocking)(self._repair, wanted)
 
@@ -164,7 +164,7 @@ class InAcl(Edgeable, Reversible, Resource):
     # -- what else the engine asks --------------------------------------------------------------------------------
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch the path, and everything below it with `recurse`."""
+        """Watch the path and, with `recurse`, everything below it."""
         return ctx.watch_path(self.name, recursive=self.recurse)
 
     def uids(self) -> tuple[Uid, ...]:
@@ -172,7 +172,7 @@ class InAcl(Edgeable, Reversible, Resource):
         return tuple([("acl", f"{self.name} {self.acl_type} {name}") for name in self.entries()])
 
     def touches(self) -> tuple[Uid, ...]:
-        """Return the path: the mask of an ACL is part of the mode."""
+        """Return the path, because the mask of an ACL is part of the mode."""
         return (("path", self.name),)
 
     def offers(self) -> tuple[Uid, ...]:
@@ -180,7 +180,7 @@ class InAcl(Edgeable, Reversible, Resource):
         return ()
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the path, and the users or groups."""
+        """Return the path and the users or groups."""
         owners = (
             each
             for name in self.entries()
@@ -210,7 +210,7 @@ class InAcl(Edgeable, Reversible, Resource):
         return False
 
     def known(self) -> dict[str, Any]:
-        """Return the arguments that a state of the same entries has, too."""
+        """Return the arguments that another state of the same entries also has."""
         return {"name": self.name, "acl_type": self.acl_type}
 
     @abstractmethod
@@ -218,7 +218,7 @@ class InAcl(Edgeable, Reversible, Resource):
         """Return a state of this family for the entries of these users or groups."""
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return the present entries, or that there are none; None for several paths, and if only some are there."""
+        """Return a declaration of the present entries or their absence; None for several paths or if entries differ."""
         wanted = await self.wanted(ctx)
         names = [*wanted.names.values()]
         present = {} if self.recurse else await ctx.blocking(self.present, wanted)
@@ -237,9 +237,9 @@ class Grants(InAcl):
     perms: Annotated[
         Text, shaped(r"[rwxX-]*|[0-7]", "permissions: letters of rwx, or X for directories and programs")
     ] = ""
-    """Permissions: letters of `rwx`, or one octal digit. `X`: execute only directories and what can be executed."""
+    """Permissions: letters of `rwx`, or one octal digit. `X`: execute permission only for directories and programs."""
     force: bool = False
-    """When the entry has to be changed, remove all other entries of users and groups first."""
+    """If the entry must be changed, remove all other entries of users and groups first."""
 
     def granted(self, acl: Acl, seen: os.stat_result) -> int:
         """Return the declared permissions for one file."""
@@ -263,7 +263,7 @@ class Grants(InAcl):
         return {"differing": []}
 
     async def probe(self, ctx: Context) -> State:
-        """Return the present permissions, and the paths that differ."""
+        """Return the present permissions and the paths that differ."""
         wanted = await self.wanted(ctx)
         differing = await (ctx.long_blocking if self.recurse else ctx.blocking)(self.differing, wanted)
         return {"entries": self.present(wanted), "differing": differing[:SHOWN]}
@@ -288,12 +288,12 @@ class Removes(InAcl):
     def _named(self) -> Self:
         if self.word not in NAMED or not all(self.entries()):
             raise ValueError(
-                "only entries of named users and groups can be removed: owner, group and others have a mode"
+                "only entries of named users and groups can be removed: owner, group and others are part of the mode"
             )
         return self
 
     def right(self, acl: Acl, wanted: Wanted, seen: os.stat_result) -> bool:
-        """Return whether no entry is there."""
+        """Return whether there is no such entry."""
         return not wanted.names.keys() & acl.keys()
 
     def changed(self, acl: Acl, wanted: Wanted, seen: os.stat_result) -> Acl:
@@ -305,7 +305,7 @@ class Removes(InAcl):
         return None
 
     async def probe(self, ctx: Context) -> State:
-        """Return the present permissions, and the paths that have such entries; None without them."""
+        """Return the present permissions and the paths that have such entries; None if there are none."""
         wanted = await self.wanted(ctx)
         differing = await (ctx.long_blocking if self.recurse else ctx.blocking)(self.differing, wanted)
         return {"entries": self.present(wanted), "differing": differing[:SHOWN]} if differing else None
@@ -355,8 +355,8 @@ class SeveralNames(InAcl):
 class Present(OneName, Grants, kind="acl.present"):
     """A user or group has these permissions in the ACL of a file or directory; other entries stay as they are.
 
-    The mask then permits what all entries grant, which shows as the permissions of the group in the mode of the file.
-    Only the entry itself is compared. The watch is inotify.
+    When the state changes an entry, it sets the mask to permit what all entries grant; the mode of the file shows the
+    mask as the permissions of the group. The state compares only the entry itself. inotify reports changes.
 
     /srv/app/log:
       acl.present:

@@ -1,4 +1,4 @@
-"""Alternatives: which of several programs has a common name, such as `editor`."""
+"""Alternatives: which of several programs a common name, such as `editor`, runs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from holdfast.resources.traits import Declaration, Edgeable, Reversible
 
 TOOL = "update-alternatives"
 Path = Annotated[AbsPath, shaped(r"/[^\x00-\x1f\x7f]+", "a path without control characters")]
-"""A path that a line of a file can hold."""
+"""A path that fits on one line of a file."""
 
 
 class InGroup(Edgeable, Reversible, Resource):
     """Base of the kinds of this family: the group of alternatives.
 
-    The watch is inotify on the file of the group, on its link, and on the link to the chosen alternative.
+    inotify reports changes of the file of the group, of its link, and of the link to the chosen alternative.
     """
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
@@ -60,11 +60,11 @@ class InGroup(Edgeable, Reversible, Resource):
         return group
 
     def chosen(self) -> str | None:
-        """Return where the link to the chosen alternative leads; None if there is none. Raises `Permanent`."""
+        """Return the target of the link to the chosen alternative; None if there is no link. Raises `Permanent`."""
         return _target(f"{CHOSEN}/{self.name}")
 
     async def call(self, ctx: Context, verb: str, *arguments: str) -> None:
-        """Call the tool, one state at a time: it has no lock. Raises `Permanent` with its message."""
+        """Call the tool, for one state at a time because it has no lock. Raises `Permanent` with its message."""
         async with file_lock(CHOSEN):
             done = await ctx.run(TOOL, verb, *arguments, check=False)
         if done.retcode != 0 or "not replacing" in done.stderr:  # a file is in the place of a link
@@ -77,7 +77,7 @@ class InGroup(Edgeable, Reversible, Resource):
         """Return what a repair does, for errors."""
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch the file of the group, and the links."""
+        """Watch the file of the group and the links."""
         return ctx.watch_path(*(f"{directory}/{self.name}" for directory in ADMIN), f"{CHOSEN}/{self.name}")
 
     def touches(self) -> tuple[Uid, ...]:
@@ -107,7 +107,7 @@ class Member(InGroup):
 class Install(Member, kind="alternatives.install"):
     """A path is an alternative of a group, and the links of the group are in place.
 
-    The alternative keeps its slaves if it has any. The group is made if it does not exist.
+    An existing alternative keeps its slaves. A missing group is created.
 
     editor:
       alternatives.install:
@@ -126,7 +126,7 @@ class Install(Member, kind="alternatives.install"):
         return {"link": self.link, "priority": self.priority, "links": "in place"}
 
     async def probe(self, ctx: Context) -> State:
-        """Return the present properties; None if the path is no alternative of the group."""
+        """Return the present properties; None if the path is not an alternative of the group."""
         group = await self.group(ctx)
         if group is None or self.path not in group.alternatives:
             return None
@@ -138,10 +138,10 @@ class Install(Member, kind="alternatives.install"):
         return {"link": group.link, "priority": priority, "links": "in place" if right else "damaged"}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Add the alternative, or add it again with its slaves, which restores links, too.
+        """Add the alternative, or add it again with its slaves, which also restores links.
 
-        A file in the place of a link is an error before the tool writes anything: its writing would be an event, after
-        which the agent would try again.
+        A file in the place of a link is reported before the tool runs: what the tool writes would cause an event, and
+        the agent would try again and again.
         """
         self._demand_links()
         group = await self.group(ctx)
@@ -163,7 +163,7 @@ class Install(Member, kind="alternatives.install"):
                 )
 
     async def inverse(self, ctx: Context) -> Declaration:
-        """Return the present alternative, or that there is none."""
+        """Return a declaration of the present alternative, or of its absence."""
         group = await self.group(ctx)
         arguments = {"name": self.name, "path": self.path}
         if group is None or self.path not in group.alternatives:
@@ -172,7 +172,7 @@ class Install(Member, kind="alternatives.install"):
         return Declaration("alternatives.install", {**arguments, **known})
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch also the link of the group."""
+        """Also watch the link of the group."""
         files = (f"{directory}/{self.name}" for directory in ADMIN)
         return ctx.watch_path(*files, f"{CHOSEN}/{self.name}", self.link)
 
@@ -181,7 +181,7 @@ class Install(Member, kind="alternatives.install"):
         return f"add {self.path} to the alternatives for {self.name}"
 
     def offers(self) -> tuple[Uid, ...]:
-        """Return the alternative, which can then be set, and the link."""
+        """Return the alternative, which another state may set, and the link."""
         return (*self.uids(), ("path", self.link))
 
     def touches(self) -> tuple[Uid, ...]:
@@ -204,7 +204,7 @@ class Install(Member, kind="alternatives.install"):
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return f"{self.path} is an alternative for {self.name} already"
+        return f"{self.path} is already an alternative for {self.name}"
 
 
 class Set(Member, kind="alternatives.set"):
@@ -224,15 +224,15 @@ class Set(Member, kind="alternatives.set"):
         return {"path": self.path}
 
     async def probe(self, ctx: Context) -> State:
-        """Return the present choice. Raises `Permanent` if the path is no alternative."""
+        """Return the present choice. Raises `Permanent` if the path is not an alternative."""
         group = await self.demand_group(ctx)
         if self.path not in group.alternatives:
             known = ", ".join(group.alternatives)
-            raise Permanent(f"cannot {self.doing()}: it is no alternative; there are {known or 'none'}")
+            raise Permanent(f"cannot {self.doing()}: it is not an alternative; available: {known or 'none'}")
         return {"path": self.chosen() or ""}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Choose the path; the group is then in manual mode."""
+        """Choose the path, which puts the group into manual mode."""
         await self.call(ctx, "--set", self.name, self.path)
 
     async def inverse(self, ctx: Context) -> Declaration | None:
@@ -244,7 +244,7 @@ class Set(Member, kind="alternatives.set"):
         return f"choose {self.path} for {self.name}"
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the alternative, and the path, which a package may ship."""
+        """Return the alternative, and the path, which a package may provide."""
         return (
             Dependency("alternative", f"{self.name} {self.path}", vital=False),
             Dependency("path", self.path, vital=False),
@@ -260,7 +260,7 @@ class Set(Member, kind="alternatives.set"):
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return f"{self.name} is {self.path} already"
+        return f"{self.name} is already {self.path}"
 
 
 class Auto(InGroup, kind="alternatives.auto"):
@@ -271,11 +271,11 @@ class Auto(InGroup, kind="alternatives.auto"):
     """
 
     def desired(self) -> State:
-        """Return the automatic mode, with the right choice."""
+        """Return the automatic mode with the right choice."""
         return {"mode": "auto", "links": "in place"}
 
     async def probe(self, ctx: Context) -> State:
-        """Return the present mode. Raises `Permanent` if there is no such group."""
+        """Return the present mode. Raises `Permanent` if the group does not exist."""
         group = await self.demand_group(ctx)
         return {"mode": group.mode, "links": "in place" if self.chosen() == group.best else "damaged"}
 
@@ -292,7 +292,7 @@ class Auto(InGroup, kind="alternatives.auto"):
         return f"choose an alternative for {self.name}"
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return what differs under Salt's name."""
+        """Return the differences under Salt's name."""
         return {"result": super().changes(delta)}
 
     def effect(self, delta: Delta) -> Effect:
@@ -305,7 +305,7 @@ class Auto(InGroup, kind="alternatives.auto"):
 
 
 class Remove(Member, kind="alternatives.remove"):
-    """A path is no alternative of a group.
+    """A path is not an alternative of a group.
 
     editor:
       alternatives.remove:
@@ -317,7 +317,7 @@ class Remove(Member, kind="alternatives.remove"):
         return None
 
     async def probe(self, ctx: Context) -> State:
-        """Return the path if it is an alternative, and what is chosen without it."""
+        """Return the path if it is an alternative, and the choice without it."""
         group = await self.group(ctx)
         if group is None or self.path not in group.alternatives:
             return None
@@ -328,7 +328,7 @@ class Remove(Member, kind="alternatives.remove"):
         return {"path": self.path, "then": left.best if chosen == self.path else chosen}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Remove the alternative; if it was chosen, the group is then in automatic mode."""
+        """Remove the alternative. If it was chosen, the group returns to automatic mode."""
         await self.call(ctx, "--remove", self.name, self.path)
 
     async def inverse(self, ctx: Context) -> Declaration | None:
@@ -344,7 +344,7 @@ class Remove(Member, kind="alternatives.remove"):
         return f"remove {self.path} from the alternatives for {self.name}"
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return what is chosen then, as Salt does."""
+        """Return the new choice, as Salt does."""
         then = (delta.before or {}).get("then")
         return {"path": then} if then else {"removed": self.path}
 
@@ -354,11 +354,11 @@ class Remove(Member, kind="alternatives.remove"):
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return f"{self.path} is no alternative for {self.name}"
+        return f"{self.path} is not an alternative for {self.name}"
 
 
 async def choice(resource: InGroup, ctx: Context) -> Declaration | None:
-    """Return the present choice of a group as a declaration; None if there is no group."""
+    """Return the present choice of a group as a declaration; None if the group does not exist."""
     group = await resource.group(ctx)
     if group is None:
         return None
@@ -368,7 +368,7 @@ async def choice(resource: InGroup, ctx: Context) -> Declaration | None:
 
 
 def _target(path: str) -> str | None:
-    """Return where a link leads; None if there is no link. Raises `Permanent`."""
+    """Return the target of a link; None if there is no link. Raises `Permanent`."""
     place, seen = found(path)
     if place is None or seen is None or not stat.S_ISLNK(seen.st_mode):
         return None

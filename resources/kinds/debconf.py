@@ -1,4 +1,4 @@
-"""Answers to the questions of packages, in debconf's database."""
+"""Answers to questions of packages in debconf's database."""
 
 from __future__ import annotations
 
@@ -29,26 +29,27 @@ from holdfast.resources.kinds.file.content import SCHEMES
 from holdfast.resources.traits import Edgeable, FromSources, UsedSource
 
 DATABASE = ("/var/cache/debconf/config.dat", "/var/cache/debconf/passwords.dat")
-"""Files of the database, as Debian configures it; the second one is readable by root only."""
+"""Files of the database in Debian's configuration; only root can read the second one."""
 LOOKS, MOMENT = 50, 0.01
-"""How often a file that debconf is replacing is looked for, and seconds between."""
+"""How often to look for a file that debconf is replacing, and the seconds between two looks."""
 LOCKED = "locked by another process"
-"""What debconf says while a package is being configured."""
+"""Part of debconf's error while a package is being configured."""
 HIDDEN = "(password hidden)"
 
 
 @accepts(VALUE, bool, str, numbers=True)
 def parse_answer(value: object) -> object:
-    """Return an answer as debconf writes it: a boolean as true or false, None as an empty text."""
+    """Return an answer in debconf's notation: a boolean as true or false, None as an empty text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else parse_text(value)
 
 
 async def _saved(ctx: Context, path: str) -> str:
-    """Return a file of the database, empty if there is none.
+    """Return a file of the database; empty if it does not exist.
 
-    debconf saves it as `-new`, renames the old one away, and only then the new one to its place.
+    debconf writes `-new`, renames the old file away, and only then renames the new file, so the file is briefly
+    missing.
     """
     for look in range(LOOKS):
         text = await present_text(ctx, path)
@@ -61,9 +62,9 @@ async def _saved(ctx: Context, path: str) -> str:
 
 
 class Answers(Edgeable, Resource):
-    """Base of the kinds of this family: compares answers with the database, and sets those that differ.
+    """Base of the kinds of this family: compares answers with the database and sets those that differ.
 
-    The watch is inotify on the files of the database.
+    inotify reports changes of the files of the database.
     """
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
@@ -82,9 +83,9 @@ class Answers(Edgeable, Resource):
         return {}
 
     async def wrong(self, ctx: Context) -> list[Answer]:
-        """Return the answers that the database does not have, or not for this package."""
+        """Return the answers that the database lacks or does not have for this package."""
         if ctx.facts.get("os_family") != "Debian":
-            raise Final(f"cannot set answers of {self.name}: only Debian and its relatives have debconf")
+            raise Final(f"cannot set answers of {self.name}: only Debian and its derivatives have debconf")
         present = known([await _saved(ctx, path) for path in DATABASE])
         found = []
         for answer in await self.answers(ctx):
@@ -94,7 +95,7 @@ class Answers(Edgeable, Resource):
         return found
 
     async def _difference(self, ctx: Context) -> Delta | None:
-        """Return the answers that differ; a password is never a part of it."""
+        """Return the answers that differ, never with a password."""
         wrong = await self.wrong(ctx)
         if not wrong:
             return None
@@ -145,10 +146,10 @@ class Answers(Edgeable, Resource):
 
 
 class Set(Answers, kind="debconf.set"):
-    """Questions of a package are answered, so that its installation does not ask them.
+    """Questions of a package have answers, so that its installation does not ask them.
 
-    An installed package reads its answers again when it is reconfigured. States of packages that come later wait for
-    the answers of their packages.
+    An installed package reads its answers again only when it is reconfigured. Later states of packages wait for the
+    answers of their packages.
 
     postfix:
       debconf.set:
@@ -176,7 +177,7 @@ class Set(Answers, kind="debconf.set"):
         return [Answer(self.name, question, each["type"], each["value"]) for question, each in self.data.items()]
 
     def offers(self) -> tuple[Uid, ...]:
-        """Return the answers of the package, for which its installation waits."""
+        """Return the answers of the package; its installation waits for them."""
         return (("debconf", self.name),)
 
     def uids(self) -> tuple[Uid, ...]:
@@ -191,7 +192,7 @@ class Set(Answers, kind="debconf.set"):
 
 
 class SetFile(FromSources, Answers, kind="debconf.set_file"):
-    """Questions are answered as in a file for debconf-set-selections.
+    """Questions have the answers of a file for debconf-set-selections.
 
     answers:
       debconf.set_file:
@@ -207,15 +208,15 @@ class SetFile(FromSources, Answers, kind="debconf.set_file"):
     context: Variables | None = None
     """Variables of the template."""
     defaults: Variables | None = None
-    """Variables of the template where `context` has none."""
+    """Variables of the template that `context` does not define."""
 
     def used_sources(self) -> list[UsedSource]:
-        """Return the file, and a file with hashes."""
+        """Return the file and a file with hashes."""
         hashes = [UsedSource(url) for url in (self.source_hash,) if url and url.startswith(SCHEMES)]
         return [UsedSource(self.source, template=self.template is not None), *hashes]
 
     async def answers(self, ctx: Context) -> Sequence[Answer]:
-        """Return the answers in the file; of several to one question, the last one counts."""
+        """Return the answers in the file; the last answer to a question counts."""
         digest = await declared_digest(ctx, self.source_hash, self.source) if self.source_hash else None
         data = await ctx.source(self.source, trusted=self.template is not None, digest=digest)
         text = content.decoded(data, self.source)
@@ -228,9 +229,9 @@ class SetFile(FromSources, Answers, kind="debconf.set_file"):
             raise Permanent(f"cannot read {shown_url(self.source)}: {error}") from None
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch also the file."""
+        """Also watch the file."""
         return ctx.watch_path(*DATABASE, *self.outside_paths(ctx))
 
     def offers(self) -> tuple[Uid, ...]:
-        """Return nothing: the packages are known only from the file."""
+        """Return nothing: only the file names the packages."""
         return ()

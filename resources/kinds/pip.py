@@ -1,4 +1,4 @@
-"""Python packages by pip: installed, removed, up to date."""
+"""Python packages by pip: installed, removed or up to date."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ REMOVED = (
 
 
 class Installed(Choosing, Located, kind="pip.installed"):
-    """Python packages are installed, in the declared versions.
+    """Python packages are installed in the declared versions.
 
-    Missing packages are installed, and those whose version does not fit are changed; the metadata of installed packages
-    is read by the Python that has them. inotify reports changes of the directories of packages and of the files of
-    requirements. pip never runs as root in an environment that another user can change: give `user` then. The packages
-    of a Python that belongs to the package manager of the system are never changed (PEP 668): use a virtual
-    environment, which `virtualenv.managed` makes, or the package of the system.
+    The state installs missing packages and replaces those with a wrong version. The environment's own Python reads the
+    metadata of installed packages. inotify reports changes of the directories of packages and of requirements files.
+    pip never runs as root in an environment that another user can change; set `user` for such an environment. The state
+    never changes the packages of a Python that belongs to the package manager of the system (PEP 668): use a virtual
+    environment, which `virtualenv.managed` creates, or the package of the system.
 
     django:
       pip.installed:
@@ -56,27 +56,29 @@ class Installed(Choosing, Located, kind="pip.installed"):
         "repo": "write the URL of the repository as the name",
     }  # fmt: skip
     refused: ClassVar[Mapping[str, str]] = {
-        "force_reinstall": "each check would install the packages again; use cmd.run for one time",
-        "ignore_installed": "each check would install the packages again; use cmd.run for one time",
+        "force_reinstall": "each check would install the packages again; use cmd.run to do this once",
+        "ignore_installed": "each check would install the packages again; use cmd.run to do this once",
         "extra_args": "write options as variables in env_vars: PIP_NO_BUILD_ISOLATION for --no-build-isolation",
         "pip_bin": "write it as bin_env",
     }
 
     name: Given
-    """The requirement, such as `django`, `django>=4.2,<5` or `django[argon2]==4.2.7`; only a title with `pkgs`,
-    `requirements` or `editable`."""
+    """The requirement, such as `django`, `django>=4.2,<5` or `django[argon2]==4.2.7`.
+
+    With `pkgs`, `requirements` or `editable`, it is only a title.
+    """
     pkgs: Requirements | None = field(None)
-    """Several requirements instead of the one in `name`."""
+    """Several requirements instead of that in `name`."""
     requirements: RequirementFiles = field(())
-    """Files of requirements. Those of an agent that runs as root must not be changeable by other users."""
+    """Requirements files. If the agent runs as root, other users must not be able to change them."""
     editable: Requirements = field(())
-    """Directories or URLs to install in a way that their files can be edited."""
+    """Directories or URLs to install in editable mode."""
     upgrade: bool = field(False)
-    """Also install newer versions that the index has. Each check then asks the index."""
+    """Also install newer versions from the index. Each check then asks the index."""
     target: AbsPath | None = field(None)
-    """Directory to install into, instead of the directories of the Python."""
+    """Directory to install into, instead of the package directories of the Python."""
     find_links: Text | None = field(None)
-    """URL or directory where pip looks for packages, too."""
+    """URL or directory in which pip also looks for packages."""
     no_index: bool = field(False)
     """Use only `find_links`, not an index."""
     cert: AbsPath | None = field(None)
@@ -88,7 +90,7 @@ class Installed(Choosing, Located, kind="pip.installed"):
     cache_dir: AbsPath | None = field(None)
     """Directory of pip's cache."""
     timeout: float | None = field(None, unit="seconds", gt=0)
-    """Time within which an index must answer. Default: pip's."""
+    """Time within which an index must answer. Default: that of pip."""
 
     @model_validator(mode="after")
     def _named(self) -> Self:
@@ -103,7 +105,7 @@ class Installed(Choosing, Located, kind="pip.installed"):
 
     @property
     def wanted(self) -> list[str]:
-        """The requirements, as the interface has them."""
+        """The requirements in the form of the interface."""
         single = [] if self.titled else [self.name]
         return [
             *(self.pkgs if self.pkgs is not None else single),
@@ -113,7 +115,7 @@ class Installed(Choosing, Located, kind="pip.installed"):
         ]
 
     def variables(self) -> dict[str, str]:
-        """Add the options that only an installation has."""
+        """Add the options that apply only to installations."""
         given: dict[str, Any] = {
             "FIND_LINKS": self.find_links,
             "NO_INDEX": "1" if self.no_index else "",
@@ -128,7 +130,7 @@ class Installed(Choosing, Located, kind="pip.installed"):
         return {f"PIP_{name}": value for name, value in given.items() if value} | super().variables()
 
     async def wrong(self, pip: LanguageInterface) -> dict[str, str]:
-        """Return the requirements that are not met and, with `upgrade`, the packages with a newer version."""
+        """Return the unmet requirements and, with `upgrade`, the packages that have a newer version."""
         unmet = await pip.unmet(self.wanted, self.place, self.runas, self.target)
         if self.upgrade and not unmet:
             names = [spec(line).name for line in self.wanted if not line.startswith(("@", "editable "))]
@@ -137,7 +139,7 @@ class Installed(Choosing, Located, kind="pip.installed"):
         return unmet
 
     async def repair(self, pip: LanguageInterface, wrong: Mapping[str, str], *, test: bool) -> ChangeSet:
-        """Install all requirements in one command, so that pip finds versions that fit together."""
+        """Install all requirements in one command, so that pip finds compatible versions."""
         specs = [spec(line) for line in self.wanted]
         return await pip.install(specs, self.place, self.runas, test=test, options=self.options())
 
@@ -167,7 +169,7 @@ class Removed(Located, kind="pip.removed"):
     refused: ClassVar[Mapping[str, str]] = {"requirements": "write one state with `names` for the packages"}
 
     name: Given
-    """The package; versions and extras are left out."""
+    """The package; versions and extras are ignored."""
 
     @model_validator(mode="after")
     def _named(self) -> Self:
@@ -180,7 +182,7 @@ class Removed(Located, kind="pip.removed"):
         return {name: pkgs[0].version for name, pkgs in found.items()}
 
     async def repair(self, pip: LanguageInterface, wrong: Mapping[str, str], *, test: bool) -> ChangeSet:
-        """Remove it."""
+        """Remove the package."""
         return await pip.remove([*wrong], self.place, self.runas, test=test)
 
     def said(self, changes: Versions) -> dict[str, Any]:
@@ -193,10 +195,10 @@ class Removed(Located, kind="pip.removed"):
 
 
 class UpToDate(Located, kind="pip.uptodate"):
-    """All Python packages of an environment are at their newest version.
+    """All Python packages of an environment have their newest version.
 
-    Each check asks the index for each package. inotify reports changes of the directories of packages; newer versions
-    in the index are found by the periodic recheck.
+    Each check asks the index for each package. inotify reports changes of the directories of packages; the periodic
+    recheck finds newer versions in the index.
 
     all packages of the application:
       pip.uptodate:
@@ -210,12 +212,12 @@ class UpToDate(Located, kind="pip.uptodate"):
     """A title."""
 
     async def wrong(self, pip: LanguageInterface) -> dict[str, str]:
-        """Return the packages with a newer version."""
+        """Return the packages that have a newer version."""
         done = await self.repair(pip, {}, test=True)
         return {name: change["old"] for name, change in done.changes.items()}
 
     async def repair(self, pip: LanguageInterface, wrong: Mapping[str, str], *, test: bool) -> ChangeSet:
-        """Upgrade them."""
+        """Upgrade the packages."""
         return await pip.upgrade([*wrong], self.place, self.runas, test=test)
 
     def uids(self) -> tuple[Uid, ...]:

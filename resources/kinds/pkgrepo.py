@@ -25,9 +25,9 @@ from holdfast.resources.traits import Declaration, Reversible
 class Managed(Keyed, RpmSettings, Reversible, Repository, kind="pkgrepo.managed"):
     """A repository of packages is configured, and its lists of packages are fetched.
 
-    On apt, one entry of the repository is kept as declared, in whatever file it is; a new one gets a file of its own.
-    The lists are fetched before the entry is put in place: if that fails, nothing is changed. States of the family
-    `pkg` that come later wait for it.
+    On apt, the state keeps one entry of the repository as declared, in the file that has it; a new entry gets a file of
+    its own. The lists are fetched before the entry is put in place: if that fails, nothing is changed. Later states of
+    the family `pkg` wait for the repository.
 
     deb [arch=amd64] https://deb.example.org/apt stable main:
       pkgrepo.managed:
@@ -38,20 +38,20 @@ class Managed(Keyed, RpmSettings, Reversible, Repository, kind="pkgrepo.managed"
 
     ignored: ClassVar[Mapping[str, str]] = {
         "comments": "nothing reads the comments of a repository",
-        "gnupghome": "keys are kept in files, and no keyring of gpg is used",
+        "gnupghome": "keys are kept in files, not in a keyring of gpg",
     }
     refused: ClassVar[Mapping[str, str]] = {
         "consolidate": "it would rewrite the entries of all repositories; declare each of them",
         "copr": "declare the baseurl and the gpgkey that the project's page names",
-        "ppa_auth": "everybody can read the list of repositories; put the password into /etc/apt/auth.conf.d",
-        "repo": "it is the argument name here",
+        "ppa_auth": "all users can read the list of repositories; put the password into /etc/apt/auth.conf.d",
+        "repo": "use the argument name instead",
     }
     former_names: ClassVar[Mapping[str, str]] = {"refresh_db": "refresh"}
 
     humanname: Line | None = None
-    """On dnf and zypper, the name for people. On apt it has no effect."""
+    """On dnf and zypper, the readable name of the repository. On apt it has no effect."""
     file: AbsPath | None = None
-    """On apt, the file for a new entry; one that ends in `.sources` has paragraphs (deb822).
+    """On apt, the file for a new entry; a file that ends in `.sources` has the deb822 format.
 
     Default: a file of its own in `/etc/apt/sources.list.d`.
     """
@@ -62,12 +62,12 @@ class Managed(Keyed, RpmSettings, Reversible, Repository, kind="pkgrepo.managed"
     architectures: Words = ()
     """On apt, the architectures instead of those in the name: a list, or text with commas."""
     signedby: AbsPath | None = None
-    """On apt, the file of the key that the repository trusts, and to which a declared key is written.
+    """On apt, the file of the key that the repository trusts; a declared key is written to it.
 
     Default: that in the name; with a declared key, a file in `/etc/apt/keyrings`.
     """
     aptkey: bool | None = None
-    """On apt, true lets all repositories trust the key. Default: only this one does."""
+    """On apt, true makes all repositories trust the key. Default: only this one does."""
     enabled: bool | None = None
     """Whether the repository is used. Default: true."""
     disabled: bool | None = None
@@ -75,7 +75,7 @@ class Managed(Keyed, RpmSettings, Reversible, Repository, kind="pkgrepo.managed"
     clean_file: bool = False
     """On apt, remove all other entries of the file."""
     refresh: bool = True
-    """Fetch the lists of packages of the repository before it is configured."""
+    """Fetch the package lists of the repository before it is configured."""
     gpgautoimport: bool = False
     """On zypper, trust the key that `gpgkey` names."""
 
@@ -89,7 +89,7 @@ class Managed(Keyed, RpmSettings, Reversible, Repository, kind="pkgrepo.managed"
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.enabled is not None and self.disabled is not None:
-            raise ValueError("enabled and disabled exclude each other: give only one of them")
+            raise ValueError("enabled and disabled exclude each other: set only one of them")
         named = None if self.ppa else self._named()
         if named is not None and not named.components and not named.suite.endswith("/"):
             raise ValueError(
@@ -100,7 +100,7 @@ class Managed(Keyed, RpmSettings, Reversible, Repository, kind="pkgrepo.managed"
 
     @property
     def is_enabled(self) -> bool:
-        """Whether the repository is to be used."""
+        """Whether the repository should be used."""
         return self.enabled is not False and not self.disabled
 
     def _named(self) -> apt.Entry | None:
@@ -111,11 +111,11 @@ class Managed(Keyed, RpmSettings, Reversible, Repository, kind="pkgrepo.managed"
         return needed(PkgInterface, "repos", "repo_set", "repo_files")
 
     def offers(self) -> tuple[Uid, ...]:
-        """Return that packages may come from here, which all later states of packages wait for."""
+        """Return that packages may come from this repository: all later states of packages wait for it."""
         return ((REPOSITORIES, ""),)
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the files of the keys, and the directory of the list."""
+        """Return the files of the keys and the directory of the list."""
         keys = [self.key_url or "", self.signedby or "", getattr(self._named(), "signed_by", "")]
         files = [Dependency("path", key.removeprefix("file://"), vital=False) for key in keys if key.startswith("/")]
         return (*files, *((lies_in(self.file, vital=False),) if self.file else ()))
@@ -129,7 +129,7 @@ class Managed(Keyed, RpmSettings, Reversible, Repository, kind="pkgrepo.managed"
         return [path for path in (*self.outside_paths(ctx), named.signed_by if named else "") if path.startswith("/")]
 
     async def change(self, ctx: Context, pkg: PkgInterface, *, apply: bool, test: bool) -> Mapping[str, Any]:
-        """Compare with the repositories of the host; a key is fetched only if it is needed."""
+        """Compare with the repositories of the host; fetch a key only if it is needed."""
         repos = await pkg.repos()
         plan = await self._of_rpm(ctx, repos, apply) if is_rpm(ctx) else await self._of_apt(ctx, repos, apply)
         if not test and "key" in plan.options:
@@ -158,7 +158,7 @@ class Managed(Keyed, RpmSettings, Reversible, Repository, kind="pkgrepo.managed"
         present = repos.get(self.name)
         repo, declared = described(self.name, self, present, humanname=self.humanname, enabled=self.is_enabled)
         if not repo.uris and not any(repo.extra.get(source) for source in ("mirrorlist", "metalink")):
-            raise Final(f"cannot manage the repository {self.name}: give baseurl, mirrorlist or metalink")
+            raise Final(f"cannot manage the repository {self.name}: set baseurl, mirrorlist or metalink")
         if self.has_key and "gpgkey" not in declared:
             extra = {key: value for key, value in repo.extra.items() if key != "gpgkey"}
             repo = repo.model_copy(update={"extra": extra})
@@ -166,7 +166,7 @@ class Managed(Keyed, RpmSettings, Reversible, Repository, kind="pkgrepo.managed"
         return Plan(repo, {**options, **await self._key(ctx, present, apply)})
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return the present entry, or that there is none."""
+        """Return a declaration of the present entry, or of its absence."""
         repos = await ctx.interface(PkgInterface).repos()
         absent = Declaration("pkgrepo.absent", {"name": self.name, **({"ppa": self.ppa} if self.ppa else {})})
         if is_rpm(ctx):
@@ -181,7 +181,7 @@ class Managed(Keyed, RpmSettings, Reversible, Repository, kind="pkgrepo.managed"
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return f"the repository {hidden(self.ppa or self.name)} is configured already"
+        return f"the repository {hidden(self.ppa or self.name)} is already configured"
 
     def contradicts(self, other: Resource) -> str | None:
         """Return the contradiction: two states give one repository different components or architectures."""
@@ -198,7 +198,7 @@ class Managed(Keyed, RpmSettings, Reversible, Repository, kind="pkgrepo.managed"
 
 
 def _of_section(repo: Repo) -> Declaration:
-    """Return the declaration of a repository of dnf or zypper, with the arguments that the kind knows."""
+    """Return a repository of dnf or zypper as a declaration, with the arguments that the kind has."""
     known = {name: value for name, value in repo.extra.items() if name in RpmSettings.model_fields}
     arguments = {"name": repo.id, "humanname": repo.extra.get("name"), "enabled": repo.enabled, "refresh": False}
     more = {"baseurl": " ".join(repo.uris) or None, "gpgcheck": repo.gpgcheck, "priority": repo.priority}
@@ -209,24 +209,24 @@ def _of_section(repo: Repo) -> Declaration:
 class Absent(Repository, kind="pkgrepo.absent"):
     """A repository of packages is not configured.
 
-    On apt, the components of the entry are removed from all files. A name that is no entry is that of a file, without
-    its ending: the only entry of `/etc/apt/sources.list.d/NAME.list` or `NAME.sources` is removed; a file with several
-    entries is an error, which shows them.
+    On apt, the state removes the components of the entry from all files. If the name is not an entry, it is the name of
+    a file without its suffix: the state removes the only entry of `/etc/apt/sources.list.d/NAME.list` or
+    `NAME.sources`. If the file has several entries, the state fails and lists them.
 
     deb https://deb.example.org/apt stable main:
       pkgrepo.absent
     """
 
     ignored: ClassVar[Mapping[str, str]] = {
-        "keyid_ppa": "the key of a repository is removed with it, if it is in a file of its own",
+        "keyid_ppa": "the key of a repository is removed with the repository if it has a file of its own",
         "ppa_auth": "a repository is identified by its URL without user and password",
     }
-    refused: ClassVar[Mapping[str, str]] = {"copr": "give the id of the repository as the name"}
+    refused: ClassVar[Mapping[str, str]] = {"copr": "write the id of the repository as the name"}
 
     keyid: KeyIds = ()
-    """If given, the file of the key is removed, too, unless another repository uses it.
+    """If set, the file of the key is removed, too, unless another repository uses it.
 
-    A key in a file that `pkgrepo.managed` has chosen is removed in any case.
+    A key in a file that `pkgrepo.managed` has chosen is always removed.
     """
 
     def needs(self) -> tuple[Need, ...]:
@@ -234,11 +234,11 @@ class Absent(Repository, kind="pkgrepo.absent"):
         return needed(PkgInterface, "repos", "repo_set", "repo_remove", "repo_files")
 
     def offers(self) -> tuple[Uid, ...]:
-        """Return that packages may come from here, which all later states of packages wait for."""
+        """Return that packages may come from this repository: all later states of packages wait for it."""
         return ((REPOSITORIES, ""),)
 
     async def change(self, ctx: Context, pkg: PkgInterface, *, apply: bool, test: bool) -> Mapping[str, Any]:
-        """Remove the repository wherever it is, one entry after the other: the ids of entries are their positions."""
+        """Remove the repository from all files, one entry at a time: each removal changes the ids of later entries."""
         if is_rpm(ctx):
             return (await pkg.repo_remove(self.name, test=test)).changes
         if self.ppa is None and self._named() is None:
@@ -259,7 +259,7 @@ class Absent(Repository, kind="pkgrepo.absent"):
             entries = ", ".join(repr(hidden(apt.as_line(repo))) for repo in found)
             raise Final(
                 f"cannot remove the repository {self.name}: {found[0].extra['file']} has several entries; declare "
-                f"each entry that must go by its whole text, or the file with file.absent: {entries}"
+                f"each unwanted entry by its whole text, or the file with file.absent: {entries}"
             )
         if not found:
             return {}
@@ -283,4 +283,4 @@ class Absent(Repository, kind="pkgrepo.absent"):
         comment = f"the repository {hidden(self.ppa or self.name)} is absent"
         if is_rpm(ctx) or self.ppa or self._named() is not None:
             return comment
-        return f"{comment}: {apt.PARTS} has no file of that name"
+        return f"{comment}: {apt.PARTS} has no file with that name"

@@ -1,4 +1,4 @@
-"""Keys with which users may log in by SSH: single lines of authorized_keys files."""
+"""Keys with which users can log in by SSH: single lines of authorized_keys files."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ class InAuthorizedKeys(Reversible, HomeEntry):
     concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
     ignored: ClassVar[Mapping[str, str]] = {"fingerprint_hash_type": NEVER}
     user: Account
-    """User who may log in with the key."""
+    """User who can log in with the key."""
     enc: KeyType | None = None
-    """Type of keys that are given without it: `ed25519`, `rsa`, or its full name. Default: that within the key.
+    """Type of keys that are written without one: `ed25519`, `rsa`, or the full name. Default: the type in the key data.
 
-    A key of another type is refused: sshd would ignore it.
+    A key whose data have another type is refused, because sshd would ignore it.
     """
     comment: Annotated[Text, shaped(r"[^\0-\x1f\x7f]*", "one line of text")] = ""
-    """Comment of keys that are given without one."""
+    """Comment of keys that are written without one."""
     options: KeyOptions = ""
-    """Options of keys that are given without any, as a list: `no-pty`, `from="10.0.0.0/8"`, `cert-authority`."""
+    """Options of keys that are written without options, as a list: `no-pty`, `from="10.0.0.0/8"`, `cert-authority`."""
     config: KeyPaths = ".ssh/authorized_keys"
-    """The file, as in AuthorizedKeysFile of sshd_config(5): relative to the home directory, `%h` and `%u` are replaced.
+    """The file, as in AuthorizedKeysFile of sshd_config(5): relative to the home directory, with `%h` and `%u`.
 
-    Of several files, separated by blanks, keys are added to the first one, and removed from all. A file outside of the
-    home directory that does not exist yet belongs to root, so that the user cannot change it.
+    With several files, separated by blanks, keys are added to the first file and removed from all. A new file outside
+    of the home directory belongs to root, so that the user cannot change it.
     """
 
     _keys: tuple[AuthorizedKey, ...] = PrivateAttr(())
-    """The keys of the source, once it has been read."""
+    """The keys of the source after it has been read."""
 
     def stated(self) -> Sequence[str]:
-        """Return the keys that the state itself gives."""
+        """Return the keys that the state itself lists."""
         return ()
 
     def keys(self) -> Mapping[str, AuthorizedKey]:
@@ -89,7 +89,7 @@ class InAuthorizedKeys(Reversible, HomeEntry):
         return None
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return what becomes of each key, as Salt does."""
+        """Return the change of each key, as Salt does."""
         old, new = delta.before or {}, delta.after or {}
         keys = [name for name in delta.fields if name not in EXTRA]
         done = {key: "Removed" if key not in new else "Updated" if key in old else "New" for key in keys}
@@ -120,11 +120,14 @@ class WithSource(FromSources, InAuthorizedKeys):
     """Base of the kinds of one key, or of those of a source."""
 
     name: Line
-    """The key: `ssh-ed25519 AAAA... alice@laptop`, with options before it, or only its data. Any text with `source`."""
-    source: Annotated[Text, shaped(SOURCE, "a source: write salt://, file://, https:// or a path")] | None = None
-    """A file of keys, each in a line as in a .pub file, instead of the name.
+    """The key: `ssh-ed25519 AAAA... alice@laptop`, possibly with options before it, or only its data.
 
-    A file of this host must be root's own. `http://` is refused, because keys could be exchanged on the way.
+    With `source`, it is any text.
+    """
+    source: Annotated[Text, shaped(SOURCE, "a source: salt://, file://, https:// or a path")] | None = None
+    """A file with one key on each line, as in a .pub file, instead of the name.
+
+    A file on this host must belong to root. `http://` is refused, because an attacker could replace keys in transit.
     """
 
     def stated(self) -> Sequence[str]:
@@ -136,7 +139,7 @@ class WithSource(FromSources, InAuthorizedKeys):
         return (UsedSource(self.source),) if self.source else ()
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch also a source on this host."""
+        """Also watch a source on this host."""
         sources = self.outside_paths(ctx)
         return either(super().watch(ctx), ctx.watch_path(*sources)) if sources else super().watch(ctx)
 
@@ -156,12 +159,12 @@ class WithSource(FromSources, InAuthorizedKeys):
         keys = [key for _, key in lines(text) if key is not None]
         if not keys:
             raise Final(
-                f"cannot use {shown_url(url)}: it has no public keys; each is one line, `ssh-ed25519 AAAA... comment`"
+                f"cannot use {shown_url(url)}: it has no public keys; a key is one line: `ssh-ed25519 AAAA... comment`"
             )
         return [key._replace(options=self.options or key.options) for key in keys]
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return what becomes of the keys; those of a source together, as in Salt."""
+        """Return the changes of the keys; the keys of a source are one change, as in Salt."""
         done = super().changes(delta)
         words = [done[key] for key in self.keys() if key in done]
         if not self.source or not words:
@@ -169,7 +172,7 @@ class WithSource(FromSources, InAuthorizedKeys):
         return {self.name: "Updated" if "Updated" in words else words[0]}
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return the present line of the key, or that there is none; None for a source."""
+        """Return a declaration of the present line of the key, or of its absence; None for a source."""
         if self.source:
             return None
         known = {"user": self.user, "config": self.config}
@@ -180,19 +183,19 @@ class WithSource(FromSources, InAuthorizedKeys):
 
 
 class Strict(InAuthorizedKeys):
-    """Base of the kinds that declare keys: sshd must accept the file (StrictModes), and each key is in one line."""
+    """Base of the kinds that declare keys: sshd must accept the file (StrictModes), and each key has one line."""
 
     def desired(self) -> State:
-        """Return each key with its line, and that only the user may write the file."""
+        """Return each key with its line, and that only the user can write the file."""
         return {key: wanted.line() for key, wanted in self.keys().items()} | {"writable": []}
 
     async def probe(self, ctx: Context) -> State:
-        """Return the present keys, and what others than the user may write."""
+        """Return the present keys, and the paths that others than the user can write."""
         state = await super().probe(ctx)
         return {**(state or {}), "writable": await self._writable(ctx)}
 
     async def _writable(self, ctx: Context) -> list[str]:
-        """Return the file and its directory, if others may write them: sshd then ignores the keys."""
+        """Return the file and its directory if others can write them, because sshd then ignores the keys."""
         file = await self.home_file(ctx)
         if file is None:
             return []
@@ -211,7 +214,7 @@ class Strict(InAuthorizedKeys):
         return {key: "\n".join(present) for key, present in found_lines.items()}
 
     def edited(self, text: str) -> str:
-        """Return the text with each key once: in its first place, or at the end."""
+        """Return the text with each key once: at its first position, or at the end."""
         wanted = {key: f"{each.line()}\n" for key, each in self.keys().items()}
         done: set[str] = set()
         new = []
@@ -226,11 +229,11 @@ class Strict(InAuthorizedKeys):
         return "".join([*new, *(line for key, line in wanted.items() if key not in done)])
 
     def keeps(self, key: AuthorizedKey) -> bool:
-        """Return whether a key is left as it is."""
+        """Return whether a key stays as it is."""
         return key.key not in self.keys()
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Write the keys, then take away the write access of others."""
+        """Write the keys, then remove the write access of others."""
         if {*delta.fields} - {"writable"}:
             await super().apply(ctx, delta)
         for path in await self._writable(ctx):
@@ -241,12 +244,12 @@ class Strict(InAuthorizedKeys):
 
 
 class Present(WithSource, Strict, kind="ssh_auth.present"):
-    """A user may log in with a key. Other lines of the file stay as they are.
+    """A user can log in with a key. Other lines of the file stay as they are.
 
-    The line of a key is compared as a whole, with its options and its comment, and further lines of the same key are
-    removed: sshd would use them as well. A new file has mode 0600, a new directory 0700, and both belong to the user.
-    A file or directory that others may write is corrected, because sshd ignores it. The watch is inotify,
-    also on a source on this host.
+    The state compares the whole line of a key, with its options and its comment, and removes further lines of the same
+    key, because sshd would use them, too. A new file has mode 0600, a new directory 0700, and both belong to the user.
+    If others can write the file or directory, the state corrects its mode, because sshd would ignore it. inotify
+    reports changes of the file, and of a source on this host.
 
     ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1GsOkTOx0n5c1kcXGB9SSm6bNR1EvBL4VtT2zCZqg7 alice@laptop:
       ssh_auth.present:
@@ -258,7 +261,7 @@ class Present(WithSource, Strict, kind="ssh_auth.present"):
 
 
 class Absent(WithSource, kind="ssh_auth.absent"):
-    """A user may not log in with a key: no line of the file has it, whatever its options are.
+    """A user cannot log in with a key: no line of the file has the key, with any options.
 
     ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1GsOkTOx0n5c1kcXGB9SSm6bNR1EvBL4VtT2zCZqg7 alice@laptop:
       ssh_auth.absent:
@@ -270,14 +273,14 @@ class Absent(WithSource, kind="ssh_auth.absent"):
         return None
 
     async def probe(self, ctx: Context) -> State:
-        """Return the lines of the keys in all files; None without them, or without the user."""
+        """Return the lines of the keys in all files; None if there are none, or no such user."""
         if await self.located_or_none(ctx) is None:
             return None
         present = [await super(Absent, each).probe(ctx) for each in self.each()]
         return {key: line for state in present if state for key, line in state.items()} or None
 
     def each(self) -> list[Self]:
-        """Return this resource for each of the files alone."""
+        """Return one copy of this resource for each file."""
         paths = self.config.split()
         return [self] if len(paths) == 1 else [self.model_copy(update={"config": path}) for path in paths]
 
@@ -288,7 +291,7 @@ class Absent(WithSource, kind="ssh_auth.absent"):
                 await each.rewrite(ctx, each.edited)
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch all files, and the accounts."""
+        """Watch all files and the accounts."""
         return either(*[super(Absent, each).watch(ctx) for each in self.each()])
 
     def read(self, text: str) -> State:
@@ -302,12 +305,12 @@ class Absent(WithSource, kind="ssh_auth.absent"):
         return "".join(line for line, key in lines(text) if key is None or key.key not in wanted)
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return nothing: there may be no such user."""
+        """Return nothing: the user need not exist."""
         return ()
 
 
 class Manage(Strict, kind="ssh_auth.manage"):
-    """A user may log in with exactly these keys: all other lines with keys are removed. Comments and blank lines stay.
+    """A user can log in with exactly these keys: all other lines with keys are removed. Comments and blank lines stay.
 
     keys of alice:
       ssh_auth.manage:
@@ -320,7 +323,10 @@ class Manage(Strict, kind="ssh_auth.manage"):
         "source": "Salt would remove the keys of the source at each run; list all keys in `ssh_keys`",
     }
     ssh_keys: Texts
-    """All keys of the user: `ssh-ed25519 AAAA... comment`, with options before them. An empty list: no key."""
+    """All keys of the user: `ssh-ed25519 AAAA... comment`, possibly with options before them.
+
+    An empty list removes all keys.
+    """
 
     def stated(self) -> Sequence[str]:
         """Return the keys."""
@@ -329,7 +335,7 @@ class Manage(Strict, kind="ssh_auth.manage"):
     @model_validator(mode="after")
     def _one_file(self) -> Self:
         if " " in self.config:
-            raise ValueError("config is one file: declare a state for each file that sshd reads")
+            raise ValueError("config must be one file: declare a state for each file that sshd reads")
         return self
 
     def desired(self) -> State:
@@ -337,7 +343,7 @@ class Manage(Strict, kind="ssh_auth.manage"):
         return {**(super().desired() or {}), "others": []}
 
     def read(self, text: str) -> State:
-        """Return the declared keys, and the other ones."""
+        """Return the declared keys and the other keys."""
         wanted = self.keys()
         return {
             **(super().read(text) or {}),
@@ -345,7 +351,7 @@ class Manage(Strict, kind="ssh_auth.manage"):
         }
 
     def keeps(self, key: AuthorizedKey) -> bool:
-        """Keep no key that is not declared."""
+        """Return False: keep only declared keys."""
         return False
 
     @announced
@@ -363,5 +369,5 @@ class Manage(Strict, kind="ssh_auth.manage"):
         )
 
     def uids(self) -> tuple[Uid, ...]:
-        """Return also the uid of the file as a whole."""
+        """Return the uids of the keys and that of the whole file."""
         return (*super().uids(), ("ssh-keys", f"{self.user} {self.config}"))

@@ -33,7 +33,7 @@ from holdfast.resources.traits import Declaration, Reversible
 
 FILE, FILE_OF_USER = "/etc/ssh/ssh_known_hosts", ".ssh/known_hosts"
 GRACE = 5.0
-"""Seconds that ssh-keyscan may take beyond its own limit, which is one for each connection."""
+"""Seconds that ssh-keyscan may take beyond its own limit, which applies to each connection."""
 
 
 @accepts(pattern=r"SHA256:\S+|MD5:\S+|[0-9a-fA-F:]+")
@@ -49,9 +49,9 @@ class InKnownHosts(Reversible, HomeEntry):
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("add", "change", "remove")
     concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
     name: Annotated[Text, shaped(r"[A-Za-z0-9_:.%]([A-Za-z0-9_:.%-]*)", "the name or the address of one host", 255)]
-    """The host, by one name or address, as users of ssh write it."""
+    """The host: one name or address, as in the command line of ssh."""
     user: Account | None = None
-    """User whose own file it is. Default: the file of the system, for all users."""
+    """User whose file it is. Default: the file of the system, for all users."""
     config: KeyPath | None = None
     """The file. Default: `.ssh/known_hosts` in the home directory of the user, or `/etc/ssh/ssh_known_hosts`."""
 
@@ -74,7 +74,7 @@ class InKnownHosts(Reversible, HomeEntry):
         return (("known-host", f"{self.user or ''} {self.pattern()} {self.address()}"),)
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return the only present key, or that there is none; None if there are several."""
+        """Return a declaration of the only present key, or of its absence; None if there are several keys."""
         text = await self.text(ctx)
         present = [*keys_of(text, self.address())]
         known: dict[str, Any] = {"name": self.name}
@@ -100,11 +100,11 @@ class InKnownHosts(Reversible, HomeEntry):
 
 
 class Present(InKnownHosts, kind="ssh_known_hosts.present"):
-    """A host is known by one key of a type. Keys of other types, other hosts and comments stay as they are.
+    """A host has one known key of a type. Keys of other types, other hosts and comments stay as they are.
 
-    Give the key, or its fingerprint, or both. With a fingerprint alone, a missing key is fetched by ssh-keyscan, and is
-    written only if it has this fingerprint. With neither, the keys that the host shows at that moment are trusted when
-    the host is not known yet; a known host is not asked again. The watch is inotify.
+    Declare the key, its fingerprint, or both. With only a fingerprint, ssh-keyscan fetches a missing key, and the state
+    writes the key only if it has this fingerprint. With neither, the state trusts the keys that an unknown host shows
+    at that moment; it does not ask a known host again. inotify reports changes of the file.
 
     git.example.org:
       ssh_known_hosts.present:
@@ -119,16 +119,16 @@ class Present(InKnownHosts, kind="ssh_known_hosts.present"):
     port: Annotated[int, field(ge=1, le=65535)] | None = None
     """Port of the server. Default: 22."""
     enc: KeyType | None = None
-    """Type of the key. Default: that within the key; with a fingerprint, any."""
+    """Type of the key. Default: the type in the key data; with a fingerprint, any."""
     hash_known_hosts: bool = True
-    """Write the name of the host as a hash, so that readers of the file do not learn it. A line that is there stays."""
+    """Write the name of the host as a hash, so that readers of the file do not learn it. An existing line stays."""
     timeout: Annotated[int, field(ge=1, le=600)] = field(5, unit="seconds")
-    """Longest time to wait for an answer of the host."""
+    """Maximum time to wait for an answer of the host."""
     fingerprint_hash_type: Literal["md5", "sha1", "sha224", "sha256", "sha384", "sha512"] | None = None
-    """Hash of the fingerprint. Default: as its length tells."""
+    """Hash algorithm of the fingerprint. Default: derived from its length."""
 
     _fetched: tuple[KnownKey, ...] = PrivateAttr(())
-    """The keys that the host has shown, if they are to be written."""
+    """The keys that the host has shown and that will be written."""
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
@@ -140,11 +140,11 @@ class Present(InKnownHosts, kind="ssh_known_hosts.present"):
         return self
 
     def address(self) -> str:
-        """Return host and port as in the file."""
+        """Return host and port in the notation of the file."""
         return address(self.name, self.port)
 
     def own(self) -> KnownKey | None:
-        """Return the declared key. Raises `Final` if it is none."""
+        """Return the declared key. Raises `Final` if it is not a key."""
         if self.key is None:
             return None
         key = declared(self.key, self.enc or "", "", "")
@@ -162,7 +162,7 @@ class Present(InKnownHosts, kind="ssh_known_hosts.present"):
         return {"fingerprint": self.fingerprint, "others": []} if self.fingerprint else {"known": True}
 
     def read(self, text: str) -> State:
-        """Return the keys of the host, those of other types left out."""
+        """Return the keys of the host without those of other types."""
         own = self.own()
         enc = own.enc if own else self.enc
         present = [each for each in keys_of(text, self.address()) if enc in {None, each.enc}]
@@ -189,7 +189,7 @@ class Present(InKnownHosts, kind="ssh_known_hosts.present"):
         return fingerprint(known.key, hashing) == digest
 
     def edited(self, text: str) -> str:
-        """Return the text with the keys to write; unchanged as long as they have to be fetched."""
+        """Return the text with the keys to write; unchanged while they have not been fetched."""
         own = self.own()
         for each in (own,) if own else self._fetched:
             text = without(text, self.address(), each.key, each.enc)
@@ -226,14 +226,14 @@ class Present(InKnownHosts, kind="ssh_known_hosts.present"):
             found = ", ".join(f"{each.enc} {fingerprint(each.key, 'sha256')}" for each in shown)
             raise Permanent(
                 f"cannot trust {self.address()}: none of its keys has the declared fingerprint (it shows {found}); "
-                "find out from its operator whether the key has changed"
+                "ask its operator whether the key has changed"
             )
         if self.fingerprint is None:
-            ctx.log.warning("trusted the keys that the host has shown, unseen", host=self.address())
+            ctx.log.warning("trusted the keys that the host has shown without any check", host=self.address())
         return right
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return the old keys and the new one, as Salt does."""
+        """Return the old keys and the new key, as Salt does."""
         own = self.own()
         new = [own.told(self.name)] if own else [{"hostname": self.name, "fingerprint": self.fingerprint}]
         return {"old": (delta.before or {}).get("entries"), "new": new}
@@ -244,7 +244,7 @@ class Present(InKnownHosts, kind="ssh_known_hosts.present"):
 
 
 class Absent(InKnownHosts, kind="ssh_known_hosts.absent"):
-    """A host is not known: no line has its name, plain or hashed. Other names of such a line stay.
+    """A host is not known: no line has its name, plain or hashed. Other names on such a line stay.
 
     old.example.org:
       ssh_known_hosts.absent:
@@ -256,7 +256,7 @@ class Absent(InKnownHosts, kind="ssh_known_hosts.absent"):
         return None
 
     async def probe(self, ctx: Context) -> State:
-        """Return the keys of the host; None without them, or without the user."""
+        """Return the keys of the host; None if there are none, or no such user."""
         return None if await self.located_or_none(ctx) is None else await super().probe(ctx)
 
     def read(self, text: str) -> State:

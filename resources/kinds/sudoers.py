@@ -1,4 +1,4 @@
-"""Files of rules that sudo includes, checked by visudo with the whole configuration before they are put in place."""
+"""Files of rules that sudo includes; visudo checks each with the whole configuration before it is put in place."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from holdfast.resources.traits import Declaration, Reversible
 DIRECTORY = "/etc/sudoers.d"
 MODE = 0o440
 LOCK = "the configuration of sudo"
-"""Name of the lock: two new files could each be right alone, and wrong together."""
+"""Name of the lock: two new files may be valid each alone but not together."""
 TIMEOUT = 30.0
-"""Seconds after which visudo is ended."""
+"""Time limit of visudo, in seconds."""
 
 
 class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
-    """A file of rules that sudo includes. The name is that of the file in /etc/sudoers.d.
+    """A file of rules that sudo includes. The name is the name of the file in /etc/sudoers.d.
 
-    The file belongs to root with mode 0440. `visudo -c` checks it before it is put in place, in a copy of the whole
-    configuration. If the configuration has an error afterwards, because another program has changed it meanwhile, the
-    former file is put back. The watch is inotify.
+    The file belongs to root and has mode 0440. Before it is put in place, `visudo -c` checks it in a copy of the whole
+    configuration. If another program changes the configuration meanwhile so that it has an error, the former file is
+    restored. inotify reports changes of the file.
 
     operators:
       sudoers.include:
@@ -63,19 +63,19 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
     ]
     """Name of the file. sudo skips files whose name has a dot or ends with `~`."""
     contents: Annotated[str, BeforeValidator(parse_contents)] | None = None
-    """The rules, as in sudoers(5): text, or a list of lines. Or give a source."""
+    """The rules, as in sudoers(5): text, or a list of lines. Alternatively, set a source."""
     directory: AbsPath = DIRECTORY
     """The directory that sudo includes."""
 
     _rules: str | None = PrivateAttr(None)
-    """The content to write, once the sources have been read."""
+    """The content to write after the sources have been read."""
     _main: str | None = PrivateAttr(None)
-    """The main file of the configuration, if that has no error so far."""
+    """The main file of the configuration, if the configuration had no error before."""
 
     @model_validator(mode="after")
     def _something(self) -> Self:
         if (self.contents is None) == (not self.all_sources()):
-            raise ValueError("give either contents or a source: the rules can come from one place only")
+            raise ValueError("set either contents or a source: the rules can come from one place only")
         return self
 
     def file(self) -> str:
@@ -89,7 +89,7 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Read the sources first, which only trusted users may be able to write."""
+        """Read the sources first; only trusted users may be able to write them."""
         if self.contents is None and self._rules is None:
             for path in self.outside_paths(ctx):
                 with os_errors("read", path):
@@ -100,7 +100,7 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
         return await super().check_apply(ctx, apply)
 
     def desired(self) -> State:
-        """Return content, owner and mode."""
+        """Return the content, the owner and the mode."""
         return {"contents": self.wanted(), "mode": f"{MODE:04o}", "owner": "root"}
 
     def read(self, text: str) -> State:
@@ -108,7 +108,7 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
         return {"contents": text}
 
     def edited(self, text: str) -> str:
-        """Return the declared content, whatever the present one is."""
+        """Return the declared content."""
         return self.wanted()
 
     async def probe(self, ctx: Context) -> State:
@@ -121,7 +121,7 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
         return {**(state or {}), "mode": f"{stat.S_IMODE(seen.st_mode):04o}", "owner": owner}
 
     async def verify(self, ctx: Context, path: str) -> None:
-        """Check the new file in a copy of the configuration; alone if that has an error, or does not include it."""
+        """Check the new file in a copy of the configuration; alone if that has an error or does not include it."""
         new, copies = self.file(), None
         if self._main is not None:
             copies = await ctx.blocking(Copies, self._main, new, path, str(ctx.var_dir))
@@ -138,7 +138,7 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
                     paths.at(copy).unlink(own=True)
 
     async def _demand_sound(self, ctx: Context, path: str, originals: Mapping[str, str]) -> None:
-        """Raise `Permanent` for an error of a file; the paths of copies mean nothing to a reader."""
+        """Raise `Permanent` for an error in a file, with the paths of the originals instead of the copies."""
         error, _ = await self._checked(ctx, "-f", path)
         if error is not None:
             for copy, original in originals.items():
@@ -146,9 +146,9 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
             raise Permanent(f"cannot put {self.file()} in place: visudo: {error}")
 
     async def _checked(self, ctx: Context, *more: str) -> tuple[str | None, str]:
-        """Return the first complaint of visudo, None if there is none, and the files that it has read, a line for each.
+        """Return the first error of visudo, or None, and the files that it has read, one on each line.
 
-        Raises `Permanent` without visudo.
+        Raises `Permanent` if visudo is missing.
         """
         done = await ctx.run("visudo", "-c", *more, check=False, timeout=TIMEOUT)
         if done.retcode == 0:
@@ -156,7 +156,7 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
         return reason(done), ""
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Put the file in place; put the former one back if the configuration has an error that it did not have."""
+        """Put the file in place; restore the former file if the configuration then has a new error."""
         async with file_lock(LOCK):
             before, (error, known) = delta.before, await self._checked(ctx)
             sound = error is None
@@ -175,7 +175,7 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
             ctx.log.warning(text, path=self.file())
 
     def _protect(self) -> None:
-        """Give the file to root, with the mode that sudo demands."""
+        """Set the owner root and the mode that sudo requires."""
         place, seen = found(self.file(), follow=True)
         if place is not None and seen is not None:
             with os_errors("change the mode of", self.file()):
@@ -197,7 +197,7 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
         return (("path", self.file()),)
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the directory, and the package of sudo."""
+        """Return the directory and the package of sudo."""
         return (*super().dependencies()[1:], Dependency("pkg", "sudo", vital=False))
 
     def effect(self, delta: Delta) -> Effect:
@@ -212,7 +212,7 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
         return {name: change if name != "contents" else "changed" for name, change in done.items()}
 
     async def inverse(self, ctx: Context) -> Declaration:
-        """Return the present content, or that there is no file."""
+        """Return a declaration of the present content, or of the absence of the file."""
         if found(self.file(), follow=True)[1] is None:
             return Declaration("file.absent", {"name": self.file()})
         known = {"name": self.name, **({"directory": self.directory} if self.directory != DIRECTORY else {})}

@@ -168,9 +168,9 @@ def test_options_reach_pip_in_its_environment_and_are_secret() -> None:
         ({"name": "toml\nother"}, "is not a requirement of pip"),
         ({"name": "x", "pkgs": ["--index-url=http://evil"]}, "is not a requirement of pip"),
         ({"name": "git+https://me:word@example.com/x.git"}, "must not contain a password"),
-        ({"name": "x", "requirements": "salt://requirements.txt"}, "put the file in place by file.managed"),
-        ({"name": "x", "requirements": "requirements.txt"}, "give `cwd`, too"),
-        ({"name": "x", "editable": "./src"}, "give `cwd`, too"),
+        ({"name": "x", "requirements": "salt://requirements.txt"}, "put the file in place with file.managed"),
+        ({"name": "x", "requirements": "requirements.txt"}, "set `cwd`, too"),
+        ({"name": "x", "editable": "./src"}, "set `cwd`, too"),
         ({"name": "x", "bin_env": "venv"}, "absolute path of a virtual environment"),
     ],
 )

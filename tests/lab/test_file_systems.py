@@ -168,7 +168,7 @@ def test_a_mount_point_that_a_user_could_move_is_refused(disks: Host, driver: Dr
     wanted = {"device": "tmpfs", "fstype": "tmpfs", "persist": False}
     with pytest.raises(Failed, match=r"cannot mount /home/alice/m: .*a user could move the mount point"):
         driver.apply("mount.mounted", "/home/alice/m", **wanted)
-    with pytest.raises(Failed, match="cannot mount /srv/none: this directory does not exist"):
+    with pytest.raises(Failed, match="cannot mount /srv/none: the directory does not exist"):
         driver.apply("mount.mounted", "/srv/none", **wanted)
     with pytest.raises(Failed, match=r"cannot mount /home/alice/m: .*a user could move the mount point"):
         driver.apply("mount.fstab_present", "x", fs_file="/home/alice/m", fs_vfstype="tmpfs", config=FILE)

@@ -189,7 +189,9 @@ async def test_errors_say_what_is_there(world):
     with pytest.raises(HoldfastError, match="/no/such doesn't exist"):
         await do(world, "install", link=link, path="/no/such", priority=1)
     await do(world, "install", link=link, path=one, priority=10)
-    with pytest.raises(HoldfastError, match=f"cannot choose /no/such for tool: it is no alternative; there are {one}"):
+    with pytest.raises(
+        HoldfastError, match=f"cannot choose /no/such for tool: it is not an alternative; available: {one}"
+    ):
         await do(world, "set", path="/no/such")
     Path(link).unlink()
     Path(link).write_text("a program")

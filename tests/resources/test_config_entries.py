@@ -119,7 +119,7 @@ async def test_a_change_by_another_program_during_the_edit_is_not_lost(host, fil
         file.write_text("90 other\n")
 
     monkeypatch.setattr(Port, "verify", meanwhile)
-    with pytest.raises(Temporary, match="changed by another program"):
+    with pytest.raises(Temporary, match="another program has changed"):
         await port(file).check_apply(host.context("a"), True)
     assert file.read_text() == "90 other\n"
 

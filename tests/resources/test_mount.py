@@ -112,7 +112,7 @@ async def test_no_diff_shows_a_password(ctx, tmp_path):
 
     file.write_text("//s/b /b cifs password=theirs 0 0\n")
     failing = {**arguments, "fs_file": str(tmp_path / "none"), "mount": True}
-    with pytest.raises(Permanent, match="this directory does not exist"):
+    with pytest.raises(Permanent, match="the directory does not exist"):
         await fstab.FstabPresent.declare("//s/a", **failing).check_apply(ctx, True)
     assert "password=***" in ctx.report.diff
     assert "mine" not in ctx.report.diff
@@ -265,11 +265,11 @@ async def test_nothing_is_unmounted_for_a_device_that_does_not_exist(ctx, point)
 
 
 @pytest.mark.parametrize("kind", [mounted.Mounted, mounted.Unmounted])
-async def test_what_another_program_mounts_again_and_again_is_told(ctx, point, kind):
+async def test_what_another_program_keeps_mounting_is_an_error(ctx, point, kind):
     """The attempt ends; another one follows later."""
     ctx.commands = {f"umount {point}": ""}
     more = {"device": "tmpfs", "fstype": "tmpfs", "persist": False} if kind is mounted.Mounted else {}
-    with pytest.raises(Temporary, match="mounted there again and again"):
+    with pytest.raises(Temporary, match="another program keeps mounting something"):
         await kind.declare(str(point), **more).check_apply(ctx, True)
     assert ctx.calls == [f"umount {point}"] * acting.MOST
 
@@ -344,12 +344,12 @@ async def test_what_a_user_could_exchange_is_not_mounted(ctx, point, inside):
         os.chown(path, 12345, 12345, follow_symlinks=False)
     config = {"config": str(point.parent / "fstab")}
     bind = {"device": str(home / inside), "fstype": "none", "opts": ["bind"], "persist": False, **config}
-    with pytest.raises(Permanent, match=r"a user could let this path lead|cannot follow"):
+    with pytest.raises(Permanent, match=r"a user could redirect this path|cannot follow"):
         await mounted.Mounted.declare(str(point), **bind).check_apply(ctx, True)
-    with pytest.raises(Permanent, match=r"a user could let this path lead|cannot follow"):
+    with pytest.raises(Permanent, match=r"a user could redirect this path|cannot follow"):
         await mounted.Mounted.declare(str(point), **{**bind, "persist": True, "mount": False}).check_apply(ctx, True)
     listed = fstab.FstabPresent.declare(str(home / inside), fs_file=str(point), fs_vfstype="none", **config)
-    with pytest.raises(Permanent, match=r"a user could let this path lead|cannot follow"):
+    with pytest.raises(Permanent, match=r"a user could redirect this path|cannot follow"):
         await listed.check_apply(ctx, True)
     assert not [line for line in ctx.calls if line.startswith("mount")]
     assert not (point.parent / "fstab").exists(), "the next boot would follow it, too"

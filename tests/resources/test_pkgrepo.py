@@ -122,7 +122,7 @@ async def test_an_entry_of_several_repositories_is_left_alone(apt, run):
 
     assert apt.read("/etc/apt/sources.list.d/debian.sources") == STANZA
     assert apt.read(LIST) == f"deb [signed-by=/usr/share/keyrings/x.gpg] {LINE[4:]} non-free\n"
-    with pytest.raises(HoldfastError, match="it has other repositories, too, and cannot be divided"):
+    with pytest.raises(HoldfastError, match="the entry also has other repositories and cannot be divided"):
         await run(apt, "pkgrepo.absent", LINE)
     await run(apt, "pkgrepo.absent", f"{LINE} contrib non-free")
     assert apt.read("/etc/apt/sources.list.d/debian.sources") == STANZA.replace(
@@ -163,7 +163,7 @@ async def test_a_bare_name_is_that_of_the_file(apt, run, ending):
     """`absent` removes its only entry with the key; a name without a file is absent, as for Salt."""
     right, ctx = await run(apt, "pkgrepo.absent", "docker")
     assert (right, ctx.report.changes) == (True, {})
-    assert ctx.report.comment == ("the repository docker is absent: /etc/apt/sources.list.d has no file of that name")
+    assert ctx.report.comment == ("the repository docker is absent: /etc/apt/sources.list.d has no file with that name")
     file = f"/etc/apt/sources.list.d/docker.{ending}"
     await run(apt, "pkgrepo.managed", LINE, file=file, key_text=KEY)
     apt.write("/etc/apt/sources.list", "deb https://y.example.org/ stable main\n")
@@ -181,14 +181,14 @@ async def test_a_bare_name_of_several_entries_is_an_error(apt, run):
     """It shows them, without passwords, and nothing is removed."""
     text = f"{LINE}\ndeb-src https://me:secret@x.example.org/apt stable main\n"
     apt.write("/etc/apt/sources.list.d/docker.list", text)
-    with pytest.raises(HoldfastError, match="has several entries; declare each entry") as error:
+    with pytest.raises(HoldfastError, match="has several entries; declare each unwanted entry") as error:
         await run(apt, "pkgrepo.absent", "docker")
     assert "'deb-src https://***@x.example.org/apt stable main'" in str(error.value)
     assert apt.read("/etc/apt/sources.list.d/docker.list") == text
 
 
 async def test_a_paragraph_of_several_repositories_is_removed_by_its_bare_name(apt, run):
-    """The file of that name is removed, although no single line names the entry."""
+    """The file with that name is removed, although no single line names the entry."""
     file = "/etc/apt/sources.list.d/both.sources"
     apt.write(file, "Types: deb deb-src\nURIs: https://x.example.org/apt\nSuites: stable\nComponents: main\n")
     await run(apt, "pkgrepo.absent", "both")
@@ -352,7 +352,7 @@ async def test_a_section_of_a_repo_file(tmp_path, run):
     assert "baseurl" not in file.read_text()
     assert "gpgkey=https://x/key" in file.read_text()
     assert (await run(rpm, "pkgrepo.managed", "lab", family="RedHat", disabled=True))[0]
-    with pytest.raises(HoldfastError, match="give baseurl, mirrorlist or metalink"):
+    with pytest.raises(HoldfastError, match="set baseurl, mirrorlist or metalink"):
         await run(rpm, "pkgrepo.managed", "none", family="Suse")
     await run(rpm, "pkgrepo.absent", "lab", family="Suse")
     assert not file.exists()
@@ -381,7 +381,7 @@ async def test_what_was_there_before(apt, run, tmp_path):
         (f"{LINE}\ndeb http://evil.example.org x y", {}, "one line"),
         (LINE, {"enabled": True, "disabled": False}, "exclude each other"),
         (LINE, {"key_url": "https://x", "key_text": KEY}, "exclude each other"),
-        (LINE, {"key_hash": "0" * 64}, "give that, too"),
+        (LINE, {"key_hash": "0" * 64}, "set key_url, too"),
         (LINE, {"keyid": FINGERPRINT}, "needs keyserver"),
         (LINE, {"keyid": "--homedir", "keyserver": "x"}, "is not the id of a key"),
         (LINE, {"keyid": FINGERPRINT, "keyserver": "-x"}, "is not the name of a server"),

@@ -52,9 +52,9 @@ def test_the_fingerprint_of_openssh():
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"fingerprint": "aa:bb"}, "is no fingerprint"),
-        ({"fingerprint": "SHA256:not base64!"}, "is no fingerprint"),
-        ({"fingerprint": "MD5:" + "aa" * 32}, "is no fingerprint"),
+        ({"fingerprint": "aa:bb"}, "is not a fingerprint"),
+        ({"fingerprint": "SHA256:not base64!"}, "is not a fingerprint"),
+        ({"fingerprint": "MD5:" + "aa" * 32}, "is not a fingerprint"),
         ({"fingerprint": "aa" * 16, "fingerprint_hash_type": "sha256"}, "has 32 bytes"),
         ({"name": "-oProxyCommand=x"}, "name or the address of one host"),
         ({"name": "a,b"}, "name or the address of one host"),

@@ -1,4 +1,4 @@
-"""Mounting and unmounting, by mount(8) and umount(8), in directories that only trusted users can change."""
+"""Mount and unmount with mount(8) and umount(8), in directories that only trusted users can change."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import ABSENT, what
 
 MINUTES = 5 * 60
-"""Seconds that a mount may take: a check of the file system, or a server that does not answer."""
+"""Time limit of a mount, in seconds: it may check the file system, or wait for a server."""
 MOST = 16
-"""Greatest number of file systems over each other at one place that are unmounted."""
+"""Maximum number of file systems to unmount that are mounted over each other at one place."""
 AUTOMOUNT = "autofs"
 PASSWORDS = ("password=", "passwd=", "pass=")
 BINDS = frozenset({"bind", "rbind"})
 ONCE = BINDS | {"loop", "remount"}
-"""Options that say how to mount, and are no options of what is mounted."""
+"""Options that say how to mount and that the mounted file system does not keep."""
 IN_ENVIRONMENT = frozenset({"cifs", "smb3"})
-"""File systems whose program takes the password from the environment, which other users cannot read."""
+"""File systems whose program reads the password from the environment, which other users cannot see."""
 
 
 async def stack(ctx: Context, point: str) -> Sequence[Mount]:
-    """Return what is mounted at a place, the visible one last, without what only waits to mount something there.
+    """Return the mounts at a place, the visible one last, without automount points.
 
     Raises `Permanent` or `Temporary`.
     """
@@ -43,7 +43,7 @@ async def stack(ctx: Context, point: str) -> Sequence[Mount]:
 
 
 async def real_point(ctx: Context, name: str) -> str:
-    """Return a mount point without links. What is mounted there is not asked: a server may not answer."""
+    """Resolve the links in a mount point. Do not touch the mounted file system: its server may not answer."""
     with os_errors("inspect", name):
         point: str = await ctx.blocking(_unfollowed, name)
     if await stack(ctx, point):
@@ -53,7 +53,7 @@ async def real_point(ctx: Context, name: str) -> str:
 
 
 def _unfollowed(name: str) -> str:
-    """Return a path whose end is not looked at: the server of a file system there may not answer. Blocks."""
+    """Resolve the links in a path except for its end, where a server may not answer. Blocks."""
     try:
         return paths.at(name).real
     except ABSENT:
@@ -65,14 +65,14 @@ def _followed(name: str) -> tuple[Place | None, os.stat_result | None]:
 
 
 async def make_point(ctx: Context, point: str, *, make: bool) -> None:
-    """Make the directory if it is missing and may be made, and check that it is a safe mount point.
+    """Create a missing directory if the state allows it, and check that it is a safe mount point.
 
     Raises `Permanent` and `Unsafe`.
     """
     place, seen = await ctx.blocking(_followed, point)
     if seen is None:
         if not make:
-            raise Permanent(f"cannot mount {point}: this directory does not exist; declare it, or set mkmnt: true")
+            raise Permanent(f"cannot mount {point}: the directory does not exist; declare it, or set mkmnt: true")
         owner = await ownership(ctx, None, None)
         ctx.report.touched = True
         make_parents(point, owner)
@@ -81,7 +81,7 @@ async def make_point(ctx: Context, point: str, *, make: bool) -> None:
             place_of(point).mkdir()
         place, seen = await ctx.blocking(_followed, point)
     if place is None or seen is None:
-        raise Permanent(f"cannot mount {point}: this directory was removed meanwhile")
+        raise Permanent(f"cannot mount {point}: the directory was removed meanwhile")
     if place.who(seen) or place.directory.holders:
         raise Unsafe(
             f"cannot mount {point}: {place.reason(seen)}; a user could move the mount point, so use a directory in "
@@ -92,7 +92,7 @@ async def make_point(ctx: Context, point: str, *, make: bool) -> None:
 
 
 class MountCall(NamedTuple):
-    """What is to be mounted."""
+    """What to mount."""
 
     device: str
     fstype: str
@@ -101,22 +101,22 @@ class MountCall(NamedTuple):
 
 
 async def demand_source(ctx: Context, device: str) -> None:
-    """Raise `Unsafe` for a path that a user could make lead elsewhere.
+    """Raise `Unsafe` for a path that a user could redirect.
 
-    All users could then reach what is there, past the closed directories above it.
+    Otherwise, all users could reach the files at the new target, even below directories that they cannot enter.
     """
     if not is_path(device):
         return
     place, seen = await ctx.blocking(_followed, device)
     if place is not None and seen is not None and (place.who(seen) or place.directory.holders):
         raise Unsafe(
-            f"cannot mount {device}: {place.reason(seen)}; a user could let this path lead to files of others, so use "
+            f"cannot mount {device}: {place.reason(seen)}; a user could redirect this path to files of others, so use "
             "a directory in which only root can rename"
         )
 
 
 async def mount(ctx: Context, call: MountCall, point: str) -> None:
-    """Make a file system visible at a directory. Raises `Permanent` with the words of the tool, and `Unsafe`."""
+    """Mount a file system at a directory. Raises `Permanent` with the message of the tool, and `Unsafe`."""
     device, fstype, opts, user = call
     if user is None:
         await demand_source(ctx, device)
@@ -130,18 +130,21 @@ async def mount(ctx: Context, call: MountCall, point: str) -> None:
 
 
 def _without_password(fstype: str, opts: Sequence[str]) -> tuple[Sequence[str], str]:
-    """Return the options for the command line, and the password, which others could read there. Raises `Permanent`."""
+    """Return the options without the password, which others could read in a command line, and the password.
+
+    Raises `Permanent` if the file system cannot take a password from the environment.
+    """
     secret = [option for option in opts if option.startswith(PASSWORDS)]
     if secret and fstype not in IN_ENVIRONMENT:
         raise Permanent(
             f"cannot mount with the option {secret[0].partition('=')[0]}: all users could read the password in the "
-            "list of processes; use a file of credentials"
+            "list of processes; use a credentials file"
         )
     return [option for option in opts if option not in secret], secret[-1].partition("=")[2] if secret else ""
 
 
 async def mount_listed(ctx: Context, point: str) -> None:
-    """Make a file system visible that fstab lists. Raises `Permanent` with the words of the tool."""
+    """Mount a file system that fstab lists. Raises `Permanent` with the message of the tool."""
     await make_point(ctx, await real_point(ctx, point), make=False)
     done = await ctx.run("mount", point, check=False, timeout=MINUTES)
     if done.retcode:
@@ -149,9 +152,9 @@ async def mount_listed(ctx: Context, point: str) -> None:
 
 
 async def remount(ctx: Context, seen: Mount, opts: Sequence[str]) -> None:
-    """Give a mount other options. Raises `Permanent`, with the words of the tool.
+    """Change the options of a mount. Raises `Permanent` with the message of the tool.
 
-    With its source, which the kernel does not use, the tool does not add options of an entry in fstab.
+    The command names the source, which the kernel ignores, so that the tool does not add options from fstab.
     """
     bind = ["bind"] if BINDS & {*opts} else []
     shown = [option for option in opts if not option.startswith(PASSWORDS) and option not in ONCE]
@@ -163,14 +166,16 @@ async def remount(ctx: Context, seen: Mount, opts: Sequence[str]) -> None:
 
 
 async def unmount(ctx: Context, point: str, user: str | None = None) -> None:
-    """Unmount what is visible at a mount point.
+    """Unmount the visible file system at a mount point.
 
-    Raises `Unsafe` where a user could move the mount point, and `Temporary` with those who use it if it is busy.
+    Raises `Unsafe` if a user could move the mount point, and `Temporary` with its users if it is busy.
     """
     with os_errors("inspect", point):
         directory = (await ctx.blocking(paths.at, point)).directory
     if directory.holders:
-        raise Unsafe(f"cannot unmount {point}: {directory.reason}, so a user could move the mount point; do it by hand")
+        raise Unsafe(
+            f"cannot unmount {point}: {directory.reason}, so a user could move the mount point; unmount it by hand"
+        )
     ctx.report.touched = True
     done = await ctx.run("umount", point, check=False, timeout=MINUTES, user=user)
     if not done.retcode:

@@ -1,4 +1,4 @@
-"""Whether a file system that is mounted comes from the declared device."""
+"""Whether a mounted file system comes from the declared device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.resources.kinds.mount.table import Mount
 
 LOOP = re.compile(r"/dev/(loop\d+)")
 LIMIT = 4096
-"""Greatest size of what the kernel tells about a loop device, in bytes."""
+"""Maximum size, in bytes, of the kernel's description of a loop device."""
 
 
 async def comes_from(ctx: Context, mount: Mount, device: str, patterns: Sequence[str] = ()) -> bool:
@@ -32,16 +32,16 @@ async def comes_from(ctx: Context, mount: Mount, device: str, patterns: Sequence
 
 
 def bare(device: str) -> str:
-    """Return a device without the prefix of FUSE (`sshfs#host:`) and without a slash at its end."""
+    """Return a device without the prefix of FUSE (`sshfs#host:`) and without a final slash."""
     found_type = re.fullmatch(r"\w+#(.+)", device)
     device = found_type[1] if found_type else device
     return device.rstrip("/") or device
 
 
 async def located(ctx: Context, device: str) -> str:
-    """Return the path of a device that is named by a tag, such as `UUID=x`; other names as they are.
+    """Return the path of a device that is named by a tag, such as `UUID=x`; return other names unchanged.
 
-    Raises `Permanent` if there is no such device.
+    Raises `Permanent` if the device does not exist.
     """
     plain = plain_device(device)
     if not TAG.fullmatch(plain):
@@ -55,12 +55,12 @@ async def located(ctx: Context, device: str) -> str:
 def _is(mount: Mount, path: str) -> bool:
     """Return whether a mount has the device, the file or the directory at a path. Blocks.
 
-    Raises `Permanent` if there is none: what is mounted must not be unmounted for a device that does not exist.
+    Raises `Permanent` if the path does not exist: a mount must not be removed in favour of a missing device.
     """
     seen = found(path, follow=True)[1]
     if seen is None:
         raise Permanent(
-            f"cannot find the device {path}: it does not exist; {mount.source} is mounted at {mount.point}, and stays"
+            f"cannot find the device {path}: it does not exist; {mount.source} is mounted at {mount.point} and stays"
         )
     if stat.S_ISBLK(seen.st_mode):
         source = found(mount.source, follow=True)[1] if mount.source.startswith("/") else None
@@ -75,5 +75,5 @@ def _is(mount: Mount, path: str) -> bool:
 
 
 def is_path(device: str) -> bool:
-    """Return whether a device is a path of this host, not of a server (`//server/share`)."""
+    """Return whether a device is a path on this host and not on a server (`//server/share`)."""
     return device.startswith("/") and not device.startswith("//")

@@ -24,12 +24,12 @@ from holdfast.resources.traits import Declaration, Reversible
 FSTAB = "/etc/fstab"
 BOOTED = "/run/systemd/system"
 RELOAD = 60
-"""Seconds that systemd may take to read its configuration again."""
+"""Time limit, in seconds, for systemd to reload its configuration."""
 COLUMNS = ("device", "name", "fstype", "opts", "dump", "pass_num")
 """Names of the fields of a line that `match_on` accepts."""
 
 Device = Annotated[
-    Text, shaped(r"(?!-)[^\x00-\x1f\x7f]+", "a device: it has no control characters and no dash at its beginning")
+    Text, shaped(r"(?!-)[^\x00-\x1f\x7f]+", "a device: it has no control characters and does not begin with a dash")
 ]
 FileSystem = Annotated[str, shaped(r"(?!-)[A-Za-z0-9_.,+-]+", "the type of a file system, such as ext4", 255)]
 Number = Annotated[int, Field(ge=0, le=9)]
@@ -37,7 +37,7 @@ Number = Annotated[int, Field(ge=0, le=9)]
 
 @accepts(VALUE, ITEM, None)
 def parse_options(value: object) -> object:
-    """Return options as a list: a text has commas between them."""
+    """Return options as a list; split text at commas."""
     words = [value] if isinstance(value, str) else parse_list(value)
     if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
         return words
@@ -59,7 +59,7 @@ Options = Annotated[tuple[str, ...], BeforeValidator(parse_options), AfterValida
 
 @accepts(VALUE, ITEM, str, None)
 def parse_match(value: object) -> object:
-    """Return the fields to match as a list; none for `auto`."""
+    """Return the fields to match as a list; an empty list for `auto`."""
     return () if value == "auto" else parse_list(value)
 
 
@@ -86,11 +86,11 @@ class InFstab(ConfigEntry):
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
 
     config: AbsPath = FSTAB
-    """The file with the mounts of the next boot."""
+    """The file that lists the mounts of the next boot."""
 
     @abstractmethod
     def entry(self) -> Entry | None:
-        """Return the entry that the file should have; None: none."""
+        """Return the entry that the file should have; None: no entry."""
 
     @abstractmethod
     def matches(self, seen: Entry) -> bool:
@@ -101,7 +101,7 @@ class InFstab(ConfigEntry):
         return self.config
 
     def read(self, text: str) -> State:
-        """Return whether the entry is as declared (`present`), has to be added (`new`) or changed (`change`)."""
+        """Return whether the entry is as declared (`present`), must be added (`new`) or must be changed (`change`)."""
         seen, wanted = found_in(text, self.matches), self.entry()
         if wanted is None:
             return {"persist": "present" if seen else "absent"}
@@ -113,13 +113,13 @@ class InFstab(ConfigEntry):
         return with_entry(text, self.entry(), self.matches)
 
     async def probe(self, ctx: Context) -> State:
-        """Return the state of the entry; passwords are masked in the diff."""
+        """Return the state of the entry; mask passwords in the diff."""
         state = await super().probe(ctx)
         ctx.report.diff = masked(ctx.report.diff)
         return state
 
     async def rewrite(self, ctx: Context, change: Callable[[str], str]) -> None:
-        """Replace the file, and let systemd read it, whose units for the mounts would be those of before."""
+        """Replace the file; then reload systemd, because its mount units come from this file."""
         await super().rewrite(ctx, change)
         ctx.report.diff = masked(ctx.report.diff)
         if self.config == FSTAB and paths.exists(BOOTED):
@@ -131,18 +131,18 @@ class InFstab(ConfigEntry):
 
 
 class OfDevice(Reversible, InFstab):
-    """Base of the kinds that only manage the entry of a device."""
+    """Base of the kinds that manage only the entry of a device."""
 
     name: Device
     """The device: a path, `UUID=...`, `LABEL=...`, `server:/path`, or the source of a virtual file system."""
     fs_file: Annotated[str, shaped(r"/[^\x00-\x1f\x7f]*|none|swap", "a mount point, or none")]
     """The mount point; `none` for swap space."""
     mount_by: Literal["device", "label", "uuid", "partlabel", "partuuid"] | None = None
-    """Write the device in this way; it must exist then. Default: as given."""
+    """Write the device in this form; the device must exist. Default: as given."""
 
     @property
     def point(self) -> str:
-        """The mount point without a slash at its end."""
+        """The mount point without a final slash."""
         return self.fs_file.rstrip("/") or self.fs_file
 
     def uids(self) -> tuple[Uid, ...]:
@@ -150,7 +150,7 @@ class OfDevice(Reversible, InFstab):
         return (("fstab", f"{self.config} {self.name if self.point in {'none', 'swap'} else self.point}"),)
 
     async def resolved(self, ctx: Context) -> OfDevice:
-        """Return the resource with the device in the form that `mount_by` asks for. Raises `Permanent`."""
+        """Return the resource with the device in the form that `mount_by` names. Raises `Permanent`."""
         own = plain_device(self.name)
         wanted = (self.mount_by or "").upper()
         if not wanted or own.startswith(f"{wanted}=") or (wanted == "DEVICE" and own.startswith("/")):
@@ -160,7 +160,7 @@ class OfDevice(Reversible, InFstab):
             done = await ctx.run("blkid", "-s", wanted, "-o", "value", path, check=False)
             path = f"{wanted}={value}" if (value := done.stdout.strip()) else ""
         if not path:
-            raise Permanent(f"cannot find the {self.mount_by} of {self.name}: there is no such device, or it has none")
+            raise Permanent(f"cannot find the {self.mount_by} of {self.name}: the device does not exist or has none")
         return self.model_copy(update={"name": path, "mount_by": None})
 
     async def probe(self, ctx: Context) -> State:
@@ -177,7 +177,7 @@ class OfDevice(Reversible, InFstab):
             await super().apply(ctx, delta)
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return the present entry, or that there is none."""
+        """Return a declaration of the present entry, or of its absence."""
         own = await self.resolved(ctx)
         seen = await own.before(ctx)
         arguments = {"name": own.name, "fs_file": own.point, "config": own.config}
@@ -185,7 +185,7 @@ class OfDevice(Reversible, InFstab):
 
 
 def as_declaration(seen: Entry, config: str) -> Declaration:
-    """Return the declaration of an entry that is there."""
+    """Return the declaration of an existing entry."""
     device, name, fstype, opts, dump, pass_num = seen
     arguments = {"name": device, "fs_file": name, "fs_vfstype": fstype, "fs_mntops": list(opts), "fs_freq": dump}
     return Declaration("mount.fstab_present", {**arguments, "fs_passno": pass_num, "config": config, "mount": False})
@@ -209,18 +209,18 @@ class FstabPresent(OfDevice, kind="mount.fstab_present"):
     fs_mntops: Options = ("defaults",)
     """Options: a list, or text with commas. Their order does not matter."""
     fs_freq: Number = 0
-    """Whether dump(8) saves the file system."""
+    """Whether dump(8) backs up the file system."""
     fs_passno: Number = 0
-    """When fsck(8) checks the file system at boot: 1 first, 2 later, 0 not."""
+    """When fsck(8) checks the file system at boot: 1 first, 2 later, 0 never."""
     mount: bool = True
     """Mount the file system when its entry is added."""
     match_on: Match = ()
-    """The fields by which a present entry is recognised.
+    """The fields that identify the present entry.
 
-    `auto`, the default: the mount point; for swap space the device.
+    `auto`, the default: the mount point, or for swap space the device.
     """
     not_change: bool = False
-    """Leave a present entry as it is, whatever it says."""
+    """Do not change an existing entry."""
 
     def entry(self) -> Entry:
         """Return the declared entry."""
@@ -231,17 +231,17 @@ class FstabPresent(OfDevice, kind="mount.fstab_present"):
         return matched(self.entry(), seen, self.match_on)
 
     def desired(self) -> State:
-        """Return that the entry is there."""
+        """Return that the entry exists."""
         return {"persist": "present"}
 
     def read(self, text: str) -> State:
-        """Return the state of the entry; with `not_change`, any entry is right."""
+        """Return the state of the entry; with `not_change`, any entry counts as right."""
         if self.not_change and found_in(text, self.matches):
             return self.desired()
         return super().read(text)
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Write the file; mount a file system that is new in it."""
+        """Write the file; mount the file system if its entry is new."""
         await acting.demand_source(ctx, self.name)
         await super().apply(ctx, delta)
         if self.mount and not self.mount_by and (delta.before or {}).get("persist") == "new" and self.fs_file[0] == "/":
@@ -258,11 +258,11 @@ class FstabPresent(OfDevice, kind="mount.fstab_present"):
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return f"{self.config} has the entry of {self.point} already"
+        return f"{self.config} already has the entry of {self.point}"
 
 
 class FstabAbsent(OfDevice, kind="mount.fstab_absent"):
-    """A mount point has no entry in fstab; what is mounted now stays. inotify reports changes of the file.
+    """A mount point has no entry in fstab; a mounted file system stays mounted. inotify reports changes of the file.
 
     /dev/vdb1:
       mount.fstab_absent:
@@ -276,7 +276,7 @@ class FstabAbsent(OfDevice, kind="mount.fstab_absent"):
         return
 
     def matches(self, seen: Entry) -> bool:
-        """Return whether an entry has this mount point, or for swap space this device."""
+        """Return whether an entry has this mount point or, for swap space, this device."""
         return matched(Entry(self.name, self.point, "swap"), seen, ())
 
     def desired(self) -> State:
@@ -297,7 +297,7 @@ class FstabAbsent(OfDevice, kind="mount.fstab_absent"):
 
 
 def matched(wanted: Entry, seen: Entry, fields: tuple[str, ...]) -> bool:
-    """Return whether two entries agree in these fields; in none: in the mount point, or for swap space the device."""
+    """Return whether two entries agree in these fields; by default, in the mount point or the device of swap space."""
     if not fields:
         swap = wanted.name in {"none", "swap"}
         if swap:

@@ -1,4 +1,4 @@
-"""Lines of fstab(5): parsed, compared and written; all other lines of the file are kept."""
+"""Parse, compare and write lines of fstab(5), and keep all other lines of the file."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ FIELDS = 6
 """Number of fields of a line; the last three may be missing."""
 ESCAPED = re.compile(r"\\([0-7]{3})")
 SECRET = re.compile(r"(?<![\w-])((?:pass|passwd|password|pw|key|secret|ticket)\d*=)[^,\s]+", re.IGNORECASE)
-"""Options whose value is a secret."""
+"""Matches options whose value is a secret."""
 TAG = re.compile(r'((?:PART)?(?:UUID|LABEL)|ID)="?([^"]*)"?', re.IGNORECASE)
-"""A device that is named by an identifier of its content."""
+"""Matches a device that is named by an identifier of its content."""
 
 
 def unescaped(word: str) -> str:
-    r"""Return a word of the file with its escapes replaced: `\040` is a blank."""
+    r"""Return a word of the file with its escapes decoded: `\040` is a blank."""
     return ESCAPED.sub(lambda found: chr(int(found[1], 8)), word)
 
 
 def escaped(word: str) -> str:
-    """Return a word as the file has it."""
+    """Return a word with the escapes of the file."""
     return re.sub(r"[\s\\#]", lambda found: f"\\{ord(found[0]):03o}", word)
 
 
@@ -44,12 +44,12 @@ class Entry(NamedTuple):
     pass_num: int = 0
 
     def same(self, other: Entry) -> bool:
-        """Return whether both lines mean the same; the order of options does not matter."""
+        """Return whether both lines are equivalent; the order of options does not matter."""
         return self.normal == other.normal
 
     @property
     def normal(self) -> tuple[object, ...]:
-        """What the line means."""
+        """The line in a form that is equal for equivalent lines."""
         options = frozenset(self.opts) - {"defaults"}
         return (plain_device(self.device), self.name, self.fstype, options, self.dump, self.pass_num)
 
@@ -67,7 +67,7 @@ def plain_device(device: str) -> str:
 
 
 def parsed(line: str) -> Entry | None:
-    """Return the entry of a line; None for comments, blank lines, and lines that are no entry."""
+    """Return the entry of a line; None for comments, blank lines and lines that are not entries."""
     words = [unescaped(word) for word in re.split(r"[ \t]+", bare(line).strip(" \t")) if word]
     if not 3 <= len(words) <= FIELDS or line.lstrip(" \t").startswith("#"):
         return None
@@ -85,7 +85,7 @@ def found_in(text: str, matches: Callable[[Entry], bool]) -> Sequence[Entry]:
 
 
 def with_entry(text: str, wanted: Entry | None, matches: Callable[[Entry], bool]) -> str:
-    """Return the text with one entry in place of all that match; None: with none of them."""
+    """Return the text with one entry in place of all matching entries; None: remove the matching entries."""
     lines: list[str] = []
     left = wanted
     for line in split(text):

@@ -28,9 +28,9 @@ from holdfast.resources.watches import either
 
 BOOT = "/proc/sys/kernel/random/boot_id"
 NOTE = "options.json"
-"""A file of the resource's own, with options that were set and that the kernel does not show."""
+"""File of the resource with options that were set and that the kernel does not show."""
 AGAIN = ("nfs", "cvfs", "fuse", "sshfs")
-"""Beginnings of types whose options can only be changed by unmounting and mounting."""
+"""Prefixes of types whose options change only when the file system is unmounted and mounted again."""
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "btrfs": ("btrfs-progs",),
     "cifs": ("cifs-utils",),
@@ -58,7 +58,7 @@ class AtPoint(Reversible, InFstab):
         return (("mount", self.name),)
 
     async def watch(self, ctx: Context) -> Watch:
-        """Watch the file, and what the kernel tells about this mount point alone."""
+        """Watch the file, and the kernel's table for changes of this mount point."""
         last: object = None
         armed = False
         async for item in either(super().watch(ctx), ctx.watch_kernel("mounts")):
@@ -68,7 +68,7 @@ class AtPoint(Reversible, InFstab):
                 yield item
 
     async def _glance(self, ctx: Context) -> object:
-        """Return what is mounted and the text of the file, or the error of reading them."""
+        """Return what is mounted and the text of the file, or the error that reading them raised."""
         try:
             return await acting.stack(ctx, await acting.real_point(ctx, self.name)), await self.text(ctx)
         except HoldfastError as error:
@@ -78,9 +78,9 @@ class AtPoint(Reversible, InFstab):
 class Mounted(Refreshable, AtPoint, kind="mount.mounted"):
     """A file system is mounted, and has an entry in fstab for the next boot.
 
-    Another device at the mount point is unmounted first; if that is busy, the error names the processes. Only options
-    that the kernel shows are compared; others are set once. A change of a watched state sets all options again. The
-    kernel reports changes of mounts, inotify those of the file.
+    Another device at the mount point is unmounted first; if it is busy, the error names the processes that use it. The
+    state compares only options that the kernel shows, and sets others once. A change of a watched state sets all
+    options again. The kernel reports changes of mounts; inotify reports changes of the file.
 
     /srv/data:
       mount.mounted:
@@ -92,31 +92,31 @@ class Mounted(Refreshable, AtPoint, kind="mount.mounted"):
 
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("mount", "change", "unmount", "add", "create", "refresh")
     ignored: ClassVar[Mapping[str, str]] = {
-        "bind_mount_copy_active_opts": "a bind mount has the options of its file system, without naming them",
+        "bind_mount_copy_active_opts": "a bind mount always has the options of its file system",
     }
 
     device: Device
-    """A path, `UUID=...`, `LABEL=...`, `server:/path`, or for virtual file systems their name."""
+    """A path, `UUID=...`, `LABEL=...`, `server:/path`, or the name of a virtual file system."""
     fstype: FileSystem
     """The type; `none` for bind mounts."""
     mkmnt: bool = False
-    """Make the mount point, and its parents, if it is missing."""
+    """Create the mount point and its parents if they are missing."""
     opts: Options = ("defaults",)
-    """Options: a list, or text with commas. Their order does not matter. Passwords belong in a file of credentials."""
+    """Options: a list, or text with commas. Their order does not matter. Put passwords into a credentials file."""
     dump: Number = 0
-    """Whether dump(8) saves the file system."""
+    """Whether dump(8) backs up the file system."""
     pass_num: Number = 0
-    """When fsck(8) checks the file system at boot: 1 first, 2 later, 0 not."""
+    """When fsck(8) checks the file system at boot: 1 first, 2 later, 0 never."""
     persist: bool = True
-    """Keep an entry in fstab; false: leave the file as it is."""
+    """Keep an entry in fstab; false: do not change the file."""
     mount: bool = True
-    """Mount it now; false: only keep the entry, and with `mkmnt` the directory."""
+    """Mount the file system now; false: only keep the entry and, with `mkmnt`, the directory."""
     user: Owner | None = None
-    """The user who mounts it. Default: the agent's."""
+    """The user who mounts the file system. Default: the agent's user."""
     match_on: Match = ()
-    """The fields by which a present entry is recognised. `auto`, the default: the mount point."""
+    """The fields that identify the present entry. `auto`, the default: the mount point."""
     device_name_regex: Patterns = ()
-    """Other names of the device that are right, too: regular expressions for the beginning of a name."""
+    """Other accepted names of the device: regular expressions for the beginning of a name."""
     extra_mount_invisible_options: Texts = ()
     """Further options that the kernel does not show."""
     extra_mount_invisible_keys: Texts = ()
@@ -124,7 +124,7 @@ class Mounted(Refreshable, AtPoint, kind="mount.mounted"):
     extra_mount_ignore_fs_keys: dict[str, Texts] | None = None
     """Type of file system -> names of its options that are not compared."""
     extra_mount_translate_options: dict[str, str] | None = None
-    """Option -> how the kernel shows it."""
+    """Option -> the form in which the kernel shows it."""
     hidden_opts: Options = ()
     """Options that are not compared."""
 
@@ -146,7 +146,7 @@ class Mounted(Refreshable, AtPoint, kind="mount.mounted"):
         return tuple((self.extra_mount_translate_options or {}).get(option, option) for option in kept)
 
     def desired(self) -> State:
-        """Return that it is mounted, from its device and with all options, and that the file says so."""
+        """Return that the file system is mounted from its device with all options, and has its entry."""
         wanted: dict[str, Any] = {"persist": "present"} if self.persist else {}
         if self.mount:
             return {"mount": True, "device": self.device, "missing": (), **wanted}
@@ -166,7 +166,7 @@ class Mounted(Refreshable, AtPoint, kind="mount.mounted"):
         return {**state, "mount": True, "device": device, "missing": missing, "directory": True}
 
     async def _missing(self, ctx: Context, seen: Mount) -> tuple[str, ...]:
-        """Return the missing options, without those that were set and that the kernel does not show."""
+        """Return the missing options, without those that the kernel does not show and that were set."""
         missing = options.missing(self.compared, seen)
         if not missing:
             return ()
@@ -176,7 +176,7 @@ class Mounted(Refreshable, AtPoint, kind="mount.mounted"):
 
     @staticmethod
     async def _remembered(ctx: Context) -> tuple[str, int, list[str]]:
-        """Return the boot and the number of the mount at which options were set, and these options."""
+        """Return the boot and the mount number for which options were set, and these options."""
         try:
             found = json.loads(await ctx.read_text(str(ctx.var_dir / NOTE)))
             return str(found["boot"]), int(found["number"]), [str(name) for name in found["options"]]
@@ -188,7 +188,7 @@ class Mounted(Refreshable, AtPoint, kind="mount.mounted"):
         return (await ctx.read_text(BOOT)).strip()
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Mount it first: what cannot be mounted must not stop the next boot."""
+        """Mount the file system before writing its entry: an entry that cannot be mounted could stop the next boot."""
         if self.user is None:
             await acting.demand_source(ctx, self.device)
         point = await acting.real_point(ctx, self.name)
@@ -207,7 +207,7 @@ class Mounted(Refreshable, AtPoint, kind="mount.mounted"):
             await acting.unmount(ctx, point, self.user)
             seen = await acting.stack(ctx, point)
         else:
-            raise Temporary(f"cannot mount {self.name}: something else is mounted there again and again")
+            raise Temporary(f"cannot mount {self.name}: another program keeps mounting something else there")
         if not seen:
             await acting.make_point(ctx, point, make=self.mkmnt)
             await acting.mount(ctx, MountCall(self.device, self.fstype, self.opts, self.user), point)
@@ -216,7 +216,7 @@ class Mounted(Refreshable, AtPoint, kind="mount.mounted"):
         await self._remember(ctx, point)
 
     async def _mount_again(self, ctx: Context, seen: Mount) -> None:
-        """Set the options; some file systems must be unmounted for that."""
+        """Set the options; some file systems must be unmounted and mounted again for that."""
         if self.fstype.startswith(AGAIN):
             await acting.unmount(ctx, seen.point, self.user)
             await acting.mount(ctx, MountCall(self.device, self.fstype, self.opts, self.user), seen.point)
@@ -224,7 +224,7 @@ class Mounted(Refreshable, AtPoint, kind="mount.mounted"):
             await acting.remount(ctx, seen, self.opts)
 
     async def _remember(self, ctx: Context, point: str) -> None:
-        """Note the options that were set and that the kernel does not show, until the file system is mounted anew."""
+        """Remember the options that were set and that the kernel does not show, until the next mount."""
         seen = await acting.stack(ctx, point)
         left = (
             options.missing([option for option in self.compared if option not in {"ro", "rw"}], seen[-1])
@@ -237,7 +237,7 @@ class Mounted(Refreshable, AtPoint, kind="mount.mounted"):
             await ctx.write_file(path, json.dumps(note).encode(), mode=0o600, touches=False)
 
     async def refresh(self, ctx: Context, apply: bool) -> bool:
-        """Mount it again with its options, after a change of a watched state."""
+        """Set all options again after a change of a watched state."""
         seen = await acting.stack(ctx, await acting.real_point(ctx, self.name))
         if not self.mount or not seen:
             return True
@@ -249,25 +249,25 @@ class Mounted(Refreshable, AtPoint, kind="mount.mounted"):
         return False
 
     def offers(self) -> tuple[Uid, ...]:
-        """Return the path: what lies in the file system waits until it is mounted."""
+        """Return the path: resources below it wait until the file system is mounted."""
         return (("path", self.name), *self.uids())
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the mount point and its directory, a device that is a path, and the programs of the file system."""
+        """Return the mount point, its directory, a device that is a path, and the packages of the file system."""
         own = (Dependency("path", self.name, vital=False), lies_in(self.name, vital=False))
         source = (Dependency("path", self.device, vital=False, above=True),) if is_path(self.device) else ()
         programs = [Dependency("pkg", name, vital=False) for name in PROGRAMS.get(self.fstype, ())]
         return (*super().dependencies(), *own, *source, *programs)
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return that nothing was mounted, and the entry was missing; None if something was."""
+        """Return a declaration of the absence of the mount and the entry; None if one of them exists."""
         point = await acting.real_point(ctx, self.name)
         if await acting.stack(ctx, point) or await self.before(ctx) is not None:
             return None
         return Declaration("mount.unmounted", {"name": self.name, "config": self.config, "persist": self.persist})
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return what Salt does: `mount`, `umount` with the reason, and `persist`."""
+        """Return the changes as Salt reports them: `mount`, `umount` with the reason, and `persist`."""
         before = delta.before or {}
         changes: dict[str, Any] = {}
         if "device" in delta.fields:
@@ -298,14 +298,14 @@ class Mounted(Refreshable, AtPoint, kind="mount.mounted"):
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return f"{self.name} is mounted from {self.device} already" if self.mount else f"{self.name} is as declared"
+        return f"{self.name} is already mounted from {self.device}" if self.mount else f"{self.name} is as declared"
 
 
 class Unmounted(AtPoint, kind="mount.unmounted"):
     """Nothing is mounted at a mount point.
 
-    If it is busy, the error names the processes that use it. The kernel reports changes of mounts, inotify those of
-    the file.
+    If it is busy, the error names the processes that use it. The kernel reports changes of mounts; inotify reports
+    changes of the file.
 
     /mnt:
       mount.unmounted:
@@ -315,11 +315,11 @@ class Unmounted(AtPoint, kind="mount.unmounted"):
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("unmount", "remove")
 
     device: Device | None = None
-    """Unmount only this device. Default: whatever is mounted there."""
+    """Unmount only this device. Default: any device."""
     persist: bool = False
     """Remove the entry in fstab, too."""
     user: Owner | None = None
-    """The user who unmounts it. Default: the agent's."""
+    """The user who unmounts the file system. Default: the agent's user."""
 
     def entry(self) -> None:
         """Return None: no entry."""
@@ -339,7 +339,7 @@ class Unmounted(AtPoint, kind="mount.unmounted"):
         return {**(state or {}), "mounted": bool(await self._mine(ctx, await acting.real_point(ctx, self.name)))}
 
     async def _mine(self, ctx: Context, point: str) -> Sequence[Mount]:
-        """Return what is mounted there and is to be unmounted: nothing if another device is visible."""
+        """Return the mounts to unmount; none if another device is visible."""
         seen = await acting.stack(ctx, point)
         if seen and self.device and not await comes_from(ctx, seen[-1], self.device):
             return ()
@@ -353,19 +353,19 @@ class Unmounted(AtPoint, kind="mount.unmounted"):
                 break
             await acting.unmount(ctx, point, self.user)
         else:
-            raise Temporary(f"cannot unmount {self.name}: something is mounted there again and again")
+            raise Temporary(f"cannot unmount {self.name}: another program keeps mounting something there")
         if "persist" in delta.fields:
             await super().apply(ctx, delta)
 
     def contradicts(self, other: Resource) -> str | None:
-        """Return the contradiction; a state for one device does not contradict a mount of another one."""
+        """Return the contradiction; a state for one device does not contradict a mount of another device."""
         if isinstance(other, Mounted):
             mine = self.device in {None, other.device}
-            return f"{self.name} is to be mounted, and not to be" if mine and other.mount else None
+            return f"{self.name} must be mounted and must not be mounted" if mine and other.mount else None
         return super().contradicts(other)
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return what is mounted; None if that is nothing, several file systems, or a directory without an entry."""
+        """Return a declaration of the mount; None for no mount, several mounts, or a bind mount without an entry."""
         seen = await acting.stack(ctx, await acting.real_point(ctx, self.name))
         if len(seen) != 1:
             return None
@@ -379,7 +379,7 @@ class Unmounted(AtPoint, kind="mount.unmounted"):
         return Declaration("mount.mounted", arguments)
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return what Salt does: `umount` and `persist`."""
+        """Return the changes as Salt reports them: `umount` and `persist`."""
         words: dict[str, Any] = {"mounted": ("umount", True), "persist": ("persist", "purged")}
         return dict(words[name] for name in delta.fields)
 

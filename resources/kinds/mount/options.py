@@ -1,7 +1,7 @@
-"""Options of mounts: which of the declared ones the kernel does not show.
+"""Options of mounts: which declared options a mount lacks.
 
-The kernel shows options in its own spelling, does not show its defaults, and some options are only meant for mount(8),
-for programs of a file system, or for the boot.
+The kernel shows options in its own spelling and leaves out defaults. Some options are only for mount(8), for programs
+of a file system, or for the boot.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _INVISIBLE_KEYS = (
     " sizelimit uhelper"
 )
 INVISIBLE_KEYS = frozenset(_INVISIBLE_KEYS.split())
-"""The same, for options with a value."""
+"""Options with a value that mount(8) or a program of the file system uses."""
 IGNORED_KEYS: Mapping[str, Collection[str]] = {"ramfs": ("size",)}
-"""File system -> options that it accepts and does not have."""
+"""File system -> options that it accepts and ignores."""
 TRANSLATED: Mapping[str, str] = {"tcp": "proto=tcp", "udp": "proto=udp"}
 DEFAULTS: Mapping[str, str] = {
     "async": "sync",
@@ -43,15 +43,15 @@ DEFAULTS: Mapping[str, str] = {
 }
 """Option that the kernel does not show -> the opposite, which it shows."""
 NO_OPTIONS = ("seclabel",)
-"""What the kernel shows beside options, and does not accept as one."""
+"""Words that the kernel shows among the options but does not accept as options."""
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 TEMPORARY = frozenset({"tmpfs", "devtmpfs"})
 TEMPORARY_DEFAULTS = {"mode": "1777", "uid": "0", "gid": "0"}
-"""What tmpfs does not show."""
+"""Defaults of tmpfs, which it does not show."""
 
 
 def normal(option: str, fstype: str) -> str:
-    """Return an option as it is compared: sizes in bytes, modes without zeros before them, accounts by number."""
+    """Return an option in comparable form: sizes in bytes, modes without leading zeros, accounts by number."""
     option = TRANSLATED.get(option, option)
     key, equals, value = option.partition("=")
     if not equals:
@@ -70,7 +70,7 @@ def normal(option: str, fstype: str) -> str:
 
 
 def is_visible(option: str, fstype: str, more: Collection[str] = (), more_keys: Collection[str] = ()) -> bool:
-    """Return whether the kernel would show an option; `more` and `more_keys` are further ones that it does not show."""
+    """Return whether the kernel would show an option; `more` and `more_keys` are further options that it hides."""
     key, equals, value = option.partition("=")
     if key in IGNORED_KEYS.get(fstype, ()) or option.lower().startswith("x-") or value.endswith("%"):
         return False
@@ -80,14 +80,14 @@ def is_visible(option: str, fstype: str, more: Collection[str] = (), more_keys: 
 
 
 def shown(mount: Mount) -> list[str]:
-    """Return options with which the file system of a mount would be mounted in the same way again."""
+    """Return options that would mount the file system of a mount in the same way again."""
     seen = dict.fromkeys((*mount.options, *mount.super_options))
     writable = "ro" if "ro" in seen else "rw"
     return [writable, *(option for option in seen if option not in {"ro", "rw", *NO_OPTIONS})]
 
 
 def missing(wanted: Sequence[str], mount: Mount) -> tuple[str, ...]:
-    """Return the options of `wanted` that a mount does not have, sorted. All of them would be shown."""
+    """Return the options of `wanted` that a mount lacks, sorted. `wanted` has only options that the kernel shows."""
     seen = {normal(option, mount.fstype) for option in (*mount.options, *mount.super_options)}
     return tuple(sorted(option for option in wanted if not _has(seen, option, mount)))
 

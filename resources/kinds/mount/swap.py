@@ -25,8 +25,8 @@ from holdfast.resources.watches import either
 class Swap(InFstab, kind="mount.swap"):
     """Swap space is in use, and has an entry in fstab for the next boot.
 
-    The space must exist and have its signature (`mkswap`). The kernel reports changes of the swap spaces, inotify those
-    of the file.
+    The space must exist and have its signature (`mkswap`). The kernel reports changes of swap spaces; inotify reports
+    changes of the file.
 
     /swapfile:
       mount.swap
@@ -37,27 +37,27 @@ class Swap(InFstab, kind="mount.swap"):
     name: Device
     """The space: the path of a device or file, `UUID=...` or `LABEL=...`."""
     persist: bool = True
-    """Keep an entry in fstab; false: leave the file as it is. Options of a present entry stay."""
+    """Keep an entry in fstab; false: do not change the file. The options of an existing entry stay."""
 
     def entry(self) -> Entry:
         """Return a new entry."""
         return Entry(self.name, "none", "swap")
 
     def matches(self, seen: Entry) -> bool:
-        """Return whether an entry is the one of this swap space."""
+        """Return whether an entry is for this swap space."""
         return matched(self.entry(), seen, ())
 
     def read(self, text: str) -> State:
-        """Return whether there is an entry, with any options."""
+        """Return whether there is an entry, whatever its options."""
         state = super().read(text)
         return {"persist": "present"} if state == {"persist": "change"} else state
 
     def desired(self) -> State:
-        """Return that the space is in use, and has an entry."""
+        """Return that the space is in use and has an entry."""
         return {"active": True, **({"persist": "present"} if self.persist else {})}
 
     async def probe(self, ctx: Context) -> State:
-        """Return whether the space is in use, and whether it has an entry."""
+        """Return whether the space is in use and whether it has an entry."""
         state = await super().probe(ctx) if self.persist else {}
         return {**(state or {}), "active": await self._active(ctx) is not None}
 
@@ -72,7 +72,7 @@ class Swap(InFstab, kind="mount.swap"):
         return space
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Use the space first: what cannot be used must not disturb the next boot."""
+        """Use the space before writing its entry: a space that cannot be used must not disturb the next boot."""
         if "active" in delta.fields:
             path = await located(ctx, self.name)
             await ctx.blocking(_demand_safe, path)
@@ -97,7 +97,7 @@ class Swap(InFstab, kind="mount.swap"):
         return (("swap", self.name),)
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the file in which the swap space is."""
+        """Return the file that contains the swap space."""
         own = (Dependency("path", self.name),) if is_path(self.name) else ()
         return (*super().dependencies(), *own)
 
@@ -115,7 +115,7 @@ class Swap(InFstab, kind="mount.swap"):
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return f"swap space {self.name} is in use already"
+        return f"swap space {self.name} is already in use"
 
 
 def _named(known: list[SwapSpace], path: str) -> SwapSpace | None:
@@ -130,7 +130,7 @@ def _named(known: list[SwapSpace], path: str) -> SwapSpace | None:
 
 
 def _demand_safe(path: str) -> None:
-    """Raise `Unsafe` for a file that a user could replace or write: the kernel writes into it. Blocks."""
+    """Raise `Unsafe` for a file that a user could replace or write, because the kernel writes into it. Blocks."""
     place, seen = found(path, follow=True)
     if place is not None and seen is not None and (place.who(seen) or seen.st_uid):
         raise Unsafe(f"cannot use swap space {path}: it belongs to another user than root, or {place.reason(seen)}")

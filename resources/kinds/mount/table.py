@@ -1,4 +1,4 @@
-"""What is mounted, and what is swap space: the tables of the kernel."""
+"""The kernel's tables of mounts and swap spaces."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from holdfast.resources.kinds.mount.lines import unescaped
 
 MOUNTS, SWAPS = "/proc/self/mountinfo", "/proc/swaps"
 LIMIT = 64 << 20
-"""Greatest size of a table, in bytes."""
+"""Maximum size of a table, in bytes."""
 PROC = Path("/proc")
 MAPPED = 6
-"""Number of fields of a line that says what a process has mapped, if that is a file."""
+"""Number of fields of a line about the mapped memory of a process, if it maps a file."""
 SHOWN = 5
-"""Number of processes that a message names."""
+"""Maximum number of processes that a message names."""
 
 
 class Mount(NamedTuple):
@@ -26,7 +26,7 @@ class Mount(NamedTuple):
     number: int
     """Number of the mount; a remount keeps it."""
     device: str
-    """Numbers of the device: `8:1`."""
+    """Major and minor number of the device: `8:1`."""
     point: str
     options: tuple[str, ...]
     """Options of the mount."""
@@ -35,7 +35,7 @@ class Mount(NamedTuple):
     super_options: tuple[str, ...]
     """Options of the file system, which all its mounts share."""
     root: str = "/"
-    """The directory of the file system that is visible here: that of a bind mount."""
+    """The directory of the file system that is mounted: `/` unless it is a bind mount."""
 
 
 def _lines(path: str) -> list[str]:
@@ -44,7 +44,7 @@ def _lines(path: str) -> list[str]:
 
 
 def mounts() -> Sequence[Mount]:
-    """Return all mounts; of those at one place, the visible one is last. Blocks. Raises `OSError`."""
+    """Return all mounts; of several mounts at one place, the visible one is last. Blocks. Raises `OSError`."""
     return [_mount(line.split(" ")) for line in _lines(MOUNTS) if line]
 
 
@@ -80,7 +80,7 @@ def swaps() -> Sequence[Swap]:
 
 
 def users_of(point: str) -> str:
-    """Return which processes and mounts keep a file system busy, for a message; empty if that is not known. Blocks."""
+    """Return the processes and mounts that keep a file system busy, for a message; empty if unknown. Blocks."""
     below = [mount.point for mount in mounts() if mount.point.startswith(f"{point.rstrip('/')}/")]
     if below:
         return f"{', '.join(below[:SHOWN])} is mounted below it"
@@ -101,7 +101,7 @@ def _held(process: Path, point: str) -> str:
 
 
 def _used(process: Path) -> Iterator[str]:
-    """Yield the paths that a process uses: its directories, its program, its open files, what it has mapped."""
+    """Yield the paths that a process uses: its directories, its program, its open and its mapped files."""
     with suppress(OSError):
         for link in (process / "cwd", process / "root", process / "exe", *(process / "fd").iterdir()):
             with suppress(OSError):
