@@ -1,7 +1,7 @@
 """A hostile local user: exchanges managed paths for links to root's files, as fast as the system allows.
 
 Root runs `adversary.py HOME UID COUNTER`. The process becomes the user at once, and continues until its standard input
-ends. COUNTER is a file with the number of exchanges, so that others can see that there were some.
+ends. COUNTER is a file with the number of exchanges, by which a test sees that the attack took place.
 
 In the home, the states manage files in the directory `d`, and the file `f`. `d.x` and `f.x` are links to root's
 directory of victims and to a victim in it. `inner` and `inner-file` belong to root; they lie in the user's home, so the

@@ -26,15 +26,15 @@ class Case:
     kind: str
     arguments: Mapping[str, Any]
     planted: str = ""
-    """A shell script that the user runs before in `$H`."""
+    """A shell script that the user runs in `$H` before the agent runs."""
     given: str = ""
-    """A shell script that root runs before that in `$H`: files that the user got by other means."""
+    """A shell script that root runs in `$H` before `planted`: files that the user got by other means."""
     refused: str | None = None
     """Text that the error must contain, usually the path component. None: the resource must succeed."""
     either: bool = False
     """The resource may fail or succeed; only damage counts."""
     after: str = ""
-    """A shell script that root runs afterwards in `$H`; it fails unless everything is as required."""
+    """A shell script that root runs in `$H` afterwards; it fails unless everything is as required."""
 
     def filled(self, text: str) -> str:
         """Return a text with the directories in place of `$H`, `$V` and `$O`."""

@@ -18,9 +18,10 @@ OPTIONS = (
     "static", "lfs", "long_opts", "show_usage", "feature_shadowpasswds", "use_bb_crypt", "use_bb_pwd_grp",
     "use_bb_shadow", *APPLETS,
 )  # fmt: skip
-"""What is built in. busybox reads the files itself: a static program cannot load the modules of glibc for accounts."""
+"""Options of the build. busybox reads the files itself, because a static program cannot load glibc's modules for
+accounts."""
 ASKED = r"CHECK_NAMES|_ID=0|PASSWD_ALGO|USER_TO_GROUP|USER_FROM_GROUP|CRYPT_SHA"
-"""Options of these applets, which get their defaults."""
+"""Options of these applets; the build uses their defaults."""
 BUILD = f"""set -eu
 tar --extract --strip-components=1 --file busybox_*.orig.tar.*
 make allnoconfig

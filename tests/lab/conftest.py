@@ -1,6 +1,6 @@
 """Fixtures of the lab: a fresh host for each test, with or without Holdfast.
 
-Where no host can be booted, the tests are skipped with a reason; on CI (`CI` in the environment) they fail.
+If no host can be booted, the tests are skipped with a reason; on CI (`CI` in the environment) they fail.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kinds of damage that a host can suffer; the kinds themselves are in `damages_of_*.py`.
 
-A damage is a function that is given the `Site`; its docstring says what a person might have done.
+A damage is a function with the parameter `Site`; its docstring says what has happened to the host.
 """
 
 from __future__ import annotations

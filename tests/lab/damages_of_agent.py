@@ -1,4 +1,4 @@
-"""Damage to the environment of the agent, and to the agent itself while other damage is done."""
+"""Damage to the environment of the agent, and to the agent itself during other damage."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def states_broken_for_a_while(site: Site) -> None:
 
 @damage()
 def state_taken_away_and_put_back(site: Site) -> None:
-    """A state is removed; what it managed is damaged, and found when the state is back."""
+    """A state is removed, its file is damaged, and the damage is found when the state is back."""
     site.hurt(
         f"mv /etc/holdfast/states/extra.sls /root/; sleep 0.4; echo x >{LARGE}; rm -f {LINK}; "
         "mv /root/extra.sls /etc/holdfast/states/ || true"
@@ -131,7 +131,7 @@ def damaged_at_the_moment_of_the_repair(site: Site) -> None:
 
 @damage(managed(SETTINGS))
 def pillar_changed_and_back(site: Site) -> None:
-    """A change of the pillar, and its reversal: what was declared in between is changed back, too."""
+    """The pillar is changed and changed back; the values in between are changed back, too."""
     pillar = "/etc/holdfast/pillar/guestbook.sls"
     site.hurt(
         f"cp -n {pillar} /root/pillar; sed -i 's/greeting: .*/greeting: Another/' {pillar};"
@@ -160,7 +160,7 @@ def reloaded_again_and_again(site: Site) -> None:
 
 @damage(managed(LARGE))
 def no_room_for_its_memory(site: Site) -> None:
-    """The agent's own disk is full: nothing may be changed that the journal would have to record."""
+    """The agent's own disk is full: the agent must not make changes that it could not record in the journal."""
     site.hurt(
         f"dd if=/dev/zero of=/var/lib/holdfast/fill bs=4k 2>/dev/null || true; echo x >{LARGE}; sleep 1; "
         "rm -f /var/lib/holdfast/fill"
@@ -176,7 +176,7 @@ def no_descriptors_for_a_moment(site: Site) -> None:
 
 @damage(restarts=True)
 def memory_damaged(site: Site) -> None:
-    """The journal is damaged and is put aside, because an agent that does not start repairs nothing."""
+    """The journal is damaged. The agent moves it aside and starts, because otherwise it would repair nothing."""
     site.hurt(
         "systemctl stop holdfast; for file in /var/lib/holdfast/*.db*; do echo nonsense >$file; done; "
         f"echo x >{LARGE}; systemctl start holdfast"

@@ -13,7 +13,7 @@ EXCHANGE = (
     "python3 -c 'import ctypes, os, sys; a, b = map(os.fsencode, sys.argv[1:]); "
     "sys.exit(ctypes.CDLL(None).renameat2(-100, a, -100, b, 2) != 0)'"
 )
-"""A command that exchanges two paths in one step; between two steps, the agent would repair the removed one."""
+"""A command that exchanges two paths in one step; between two renames, the agent would repair the missing path."""
 
 
 @damage(managed(SETTINGS))
@@ -66,7 +66,7 @@ def file_written_all_the_time(site: Site) -> None:
 
 @damage(managed(LARGE))
 def file_replaced_by_directory(site: Site) -> None:
-    """A directory with content is in the place of the file.
+    """A directory with content replaces the file.
 
     The agent must not remove it, and reports that until someone does.
     """
@@ -77,7 +77,7 @@ def file_replaced_by_directory(site: Site) -> None:
 
 @damage(managed(LEAF))
 def file_replaced_by_fifo(site: Site) -> None:
-    """A fifo is in the place of the file; a process that opens it would wait for ever."""
+    """A fifo replaces the file; a process that opens it would wait for ever."""
     site.hurt(f"rm -rf {LEAF}; mkfifo {LEAF}")
     site.failing(managed(LEAF))
     site.hurt(f"rm -rf {LEAF}")
@@ -85,7 +85,7 @@ def file_replaced_by_fifo(site: Site) -> None:
 
 @damage(managed(LARGE))
 def file_replaced_by_dangling_link(site: Site) -> None:
-    """A dangling link is in the place of the file; nothing is created at its target."""
+    """A dangling link replaces the file; nothing is created at its target."""
     site.hurt(f"ln -sfn /srv/nowhere {LARGE}")
     site.failing(managed(LARGE))
     site.hurt(f"rm -f {LARGE}; test ! -e /srv/nowhere")
@@ -93,7 +93,7 @@ def file_replaced_by_dangling_link(site: Site) -> None:
 
 @damage(managed(SETTINGS))
 def mode_opened(site: Site) -> None:
-    """Everybody can write the file."""
+    """The mode of the file lets everybody write it."""
     site.hurt(f"chmod 666 {SETTINGS}")
 
 
@@ -135,7 +135,7 @@ def deep_tree_removed(site: Site) -> None:
 
 @damage("file.directory[/var/lib/guestbook]")
 def directory_opened(site: Site) -> None:
-    """Everybody can list the directory."""
+    """The mode of the directory lets everybody list it."""
     site.hurt("chmod 777 /var/lib/guestbook")
 
 
@@ -159,7 +159,7 @@ def link_removed(site: Site) -> None:
 
 @damage("file.symlink[/srv/chaos/link]")
 def link_replaced_by_directory(site: Site) -> None:
-    """A directory with content in place of the link; the state sets `force`.
+    """A directory with content replaces the link; the state sets `force`.
 
     One program must do both steps: with two, the link is repaired in between.
     """
@@ -175,7 +175,7 @@ def line_removed(site: Site) -> None:
 
 @damage(managed(FRONT))
 def site_broken_and_reloaded(site: Site) -> None:
-    """The front server has read an invalid configuration, or refused to."""
+    """The front server is reloaded with an invalid configuration, which it may refuse."""
     site.hurt(f"echo 'nonsense;' >{FRONT}; systemctl reload nginx || true")
 
 
@@ -187,7 +187,10 @@ def site_disabled_and_reloaded(site: Site) -> None:
 
 @damage(managed(LARGE))
 def tree_moved_away_and_back(site: Site) -> None:
-    """The tree that was created meanwhile is removed; the watches follow the tree that is back."""
+    """A tree is moved away and back; the one that was created meanwhile is removed.
+
+    The watches follow the moved tree.
+    """
     site.hurt(
         "test -e /srv/moved || mv -T /srv/chaos /srv/moved; sleep 0.1;"
         f"{EXCHANGE} /srv/moved /srv/chaos || mv -T /srv/moved /srv/chaos; rm -rf /srv/moved; sleep 0.1; "

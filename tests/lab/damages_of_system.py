@@ -21,13 +21,13 @@ def service_stopped(site: Site) -> None:
 
 @damage(NGINX)
 def service_killed(site: Site) -> None:
-    """All processes are killed; only the agent starts the service again."""
+    """All processes of the service are killed; only the agent starts it again."""
     site.hurt("systemctl kill -s KILL --kill-whom=all nginx")
 
 
 @damage()
 def service_killed_that_comes_back(site: Site) -> None:
-    """Both systemd and the agent start the service again; either may be first."""
+    """The service is killed. Both systemd and the agent start it again; either may be first."""
     site.hurt("systemctl kill -s KILL guestbook")
 
 
@@ -39,7 +39,7 @@ def service_disabled(site: Site) -> None:
 
 @damage(NGINX)
 def service_unlinked(site: Site) -> None:
-    """The link is removed, of which systemd is not notified."""
+    """The link for the boot is removed; systemd is not notified."""
     site.hurt("rm -f /etc/systemd/system/*.wants/nginx.service")
 
 
@@ -120,7 +120,7 @@ def package_half_configured(site: Site) -> None:
 
 @damage("pkg.installed[tiny]")
 def dpkg_interrupted(site: Site) -> None:
-    """A dpkg is killed: its journal requires `dpkg --configure -a` before any other action."""
+    """A dpkg is killed; its journal then requires `dpkg --configure -a` before any other action."""
     site.hurt(
         "dpkg --unpack /srv/apt/tiny_2.0_all.deb >/dev/null; dpkg-query -s tiny >/var/lib/dpkg/updates/0000; "
         "echo >>/var/lib/dpkg/updates/0000"
@@ -129,7 +129,7 @@ def dpkg_interrupted(site: Site) -> None:
 
 @damage("pkg.installed[tiny]")
 def package_removed_while_apt_is_locked(site: Site) -> None:
-    """The package is removed while another apt holds the lock for a while."""
+    """The package is removed, and then another apt holds the lock for a while."""
     lock = "import fcntl,time; f=open('/var/lib/dpkg/lock-frontend','w'); fcntl.lockf(f, fcntl.LOCK_EX); time.sleep(2)"
     site.hurt(f'{APT} remove tiny; python3 -c "{lock}"')
 

@@ -39,7 +39,7 @@ class Outcome:
     changes: dict[str, Any]
     comment: str
     ended: str
-    """How a service had ended, and who asked for that."""
+    """How a service had ended, and who requested that."""
 
 
 @dataclass
@@ -76,7 +76,7 @@ class Driver:
     facts: Mapping[str, str] = field(default_factory=dict)
     """Grains that replace those of the host."""
     log: list[str] = field(default_factory=list)
-    """Log messages, and what the script wrote to stderr."""
+    """Log messages, and the script's output on stderr."""
     events: list[str] = field(default_factory=list)
     health: list[str] = field(default_factory=list)
     """Codes of the present health conditions."""

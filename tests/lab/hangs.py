@@ -2,7 +2,8 @@
 
 Root runs `unshare --mount hangs.py BASE`. Below BASE are `home/d`, which belongs to the user, `states` and `var`. Every
 kind is called in turn. All mounts hang until each kind has been called once more after the last of them. The script
-prints whether a call has hung until then, the seconds of the longest, and the numbers of mounts and calls.
+prints whether a call has hung until then, the duration of the longest call in seconds, and the numbers of mounts and
+calls.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def mount(directory: str, libc: Any) -> int:
 
 
 def keep_mounting(directory: str, mounted: int, go_on: int) -> bool:
-    """Mount and unmount. Tell the other process when all is mounted, and return whether it goes on nevertheless."""
+    """Mount and unmount. Notify the other process when all is mounted; return whether it still works then."""
     libc = ctypes.CDLL(None, use_errno=True)
     held = []
     for number in range(MOUNTS):
@@ -67,7 +68,10 @@ def resources(home: str) -> list[Any]:
 
 
 async def call(base: Path, mounted: int, go_on: int) -> tuple[int, float]:
-    """Call all kinds until all is mounted, and once more. Return the number of calls and the longest in seconds."""
+    """Call all kinds until all is mounted, and then once more.
+
+    Return the number of calls, and the longest in seconds.
+    """
     made = resources(str(base / "home"))
     last, longest = sys.maxsize, 0.0
     async with LocalHost(states=base / "states", var_dir=base / "var", durable=False) as host:
@@ -90,7 +94,7 @@ def main() -> None:
     base = Path(sys.argv[1])
     libc = ctypes.CDLL(None, use_errno=True)
     first = mount(str(base / "home/d"), libc)
-    if not mounts.careful():  # fuse.conf says so where users may do that
+    if not mounts.careful():  # fuse.conf has this line where users may do that
         sys.exit("the mount is not seen")
     libc.umount2(str(base / "home/d").encode(), DETACH)
     os.close(first)

@@ -50,7 +50,7 @@ OFFERED = (
 )
 """Packages that are not installed, but are in the guest's repository with all dependencies.
 
-Packages that one host has together are one entry.
+An entry with several packages is for one host that needs all of them.
 """
 ARCHIVE = "/srv/apt"
 """The path of the repository in the guest."""
@@ -89,7 +89,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def cached(name: str, recipe: object, make: Callable[[Path], object]) -> Path:
-    """Return the directory that `make` fills, created once for each recipe; an incomplete one never gets the name."""
+    """Return the directory that `make` fills, created once for each recipe. Only a complete one gets the final name."""
     path = CACHE / f"{name}-{hashlib.sha256(repr(recipe).encode()).hexdigest()[:12]}"
     with locked(CACHE / f"{name}.lock"):
         if not path.exists():

@@ -1,6 +1,6 @@
-"""Hosts with another init than systemd: for each one a layer with its packages, and a boot that is quick and safe.
+"""Hosts with an init other than systemd: a layer with its packages for each, and a quick and safe boot.
 
-The scripts for an early boot are left out: in a host they have nothing to do, and some would act on the machine.
+The scripts of the early boot are left out: a host does not need them, and some would affect the machine.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ async def answer(host: LocalHost, watches: dict[str, asyncio.Task[None]], reques
 
 
 async def watch(resource: Any, ctx: Any, number: str) -> None:
-    """Report each event; start a failed watch again, as the engine does."""
+    """Report each event. Start a failed watch again, as the engine does."""
     while True:
         try:
             async for _ in resource.watch(ctx):
@@ -119,4 +119,4 @@ async def main() -> None:
 
 asyncio.run(main())
 sys.stdout.flush()
-os._exit(0)  # to destroy all modules takes a quarter of the time of a short test
+os._exit(0)  # destroying all modules would take a quarter of the time of a short test

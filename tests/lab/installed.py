@@ -1,4 +1,4 @@
-"""Layers with Holdfast installed as a user would: from a wheel, into a virtual environment of the guest's Python.
+"""Layers with Holdfast installed as users do it: from a wheel, into a virtual environment of the guest's Python.
 
 The dependencies are one layer, which is reused while their list is unchanged. The wheel of this checkout is a second
 layer on top, which is reused while the sources are unchanged: each process of a test run finds it. To create a layer, a

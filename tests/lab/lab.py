@@ -3,11 +3,11 @@
 Booting takes 0.5 s.
 
 A guest is a copy-on-write view (overlay on a tmpfs) of a cached root file system, in pid, mount, network, uts, ipc and
-cgroup namespaces of its own. Nothing is mounted outside. A guest is no security boundary: its root is the root of the
-machine.
+cgroup namespaces of its own. Nothing is mounted outside. A guest is not a security boundary: its root is the root of
+the machine.
 
-All guests of one test process belong to one `Run`. It has a number that names its network, bridge and cgroups, and that
-is held by a file lock. The next test process that takes the number removes what a killed one has left.
+All guests of one test process belong to one `Run`. A run has a number, protected by a file lock, which names its
+network, bridge and cgroups. The next test process that takes the number removes what a killed process has left.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ MASKS = {
     ],
     "system": ["systemd-sysusers.service", "systemd-update-utmp.service", "systemd-update-utmp-runlevel.service"],
 }
-"""What does nothing useful in a guest, but takes a quarter of each boot and half of each reload of systemd."""
+"""Parts of systemd that are useless in a guest, but take a quarter of each boot and half of each reload of systemd."""
 BARE = "/etc/bare-init"
 """An init that starts nothing, for tests that need no services: a boot of systemd takes half a second of CPU time."""
 REAPER = f"""#!/bin/bash
@@ -74,11 +74,11 @@ mkdir -m 1777 /run/lock
 touch {BOOTED}
 while :; do sleep infinity & wait $!; done
 """
-"""The program of `BARE`; a shell reaps the processes that it inherits."""
+"""The program of `BARE`: a shell, because it reaps the processes that it inherits."""
 OVERLAY = "trusted.overlay."
-"""Beginning of the extended attributes in which overlay keeps its own notes."""
+"""Beginning of the names of overlay's own extended attributes."""
 SHORT = 1000
-"""Bytes below which the digest of a file is its content: a difference can then be read."""
+"""Size in bytes below which the digest of a file is its content, so that differences are readable."""
 Entry = Mapping[str, Any]
 """One entry of the journal: field -> value, both text as `journalctl --output=json` gives them."""
 
@@ -98,7 +98,7 @@ class Run:
         sweep_others()
 
     def host(self, name: str = "host", **options: Any) -> Host:
-        """Boot a host; `options` are those of `Host.up`. One that does not boot is taken down."""
+        """Boot a host; `options` are those of `Host.up`. A host that does not boot is removed."""
         if name in self.hosts:
             raise ValueError(f"{name} is up already")
         host = self.hosts[name] = Host(self, name, next(self._addresses))
@@ -110,7 +110,7 @@ class Run:
         return host
 
     def ensure_bridge(self) -> None:
-        """Create the bridge with a fixed address, which would otherwise change with each guest that ends."""
+        """Create the bridge with a fixed hardware address, which would otherwise change whenever a guest ends."""
         if Path(f"/sys/class/net/{self.bridge}").exists():
             return
         ip("link", "add", self.bridge, "address", f"02:68:66:{self.number:02x}:00:01", "type", "bridge")
@@ -251,7 +251,7 @@ class Host:
 
     def cut_power(self) -> None:
         """Kill everything at once, and keep the disk; `start` boots it again."""
-        ip("link", "delete", self._cable, quiet=True)  # first, so that no peer sees connections being closed
+        ip("link", "delete", self._cable, quiet=True)  # first: no peer must see connections being closed
         end_group(self._cgroup)
         if self._supervisor:
             self._supervisor.communicate()
@@ -328,14 +328,14 @@ class Host:
             return str(answer.read().decode())
 
     def changed(self, *, directories: bool = False) -> set[str]:
-        """Return paths of files on the guest's own disk: those that the guest has written over its layers."""
+        """Return paths of files on the guest's own disk: the files that the guest has written over its layers."""
         upper = self._state / "upper"
         return {f"/{path.relative_to(upper)}" for path in upper.rglob("*") if directories or not path.is_dir()}
 
     def contents(self, *, exact: bool = False) -> dict[str, str]:
-        """Return path -> digest of each file and link of `changed`, to be compared with a later call.
+        """Return path -> digest of each file and link of `changed`, for comparison with a later call.
 
-        With `exact`, directories count, too, and so do the times of all of them.
+        With `exact`, the digests contain times, and directories are included.
         """
         upper = self._state / "upper"
         return {path: digest(Path(f"{upper}{path}"), times=exact) for path in self.changed(directories=exact)}
@@ -372,7 +372,7 @@ class Host:
 
 
 def digest(path: Path, *, times: bool = False) -> str:
-    """Return a digest of what an entry is: the target of a link, or the attributes and the content of a file."""
+    """Return a digest of an entry: of the target of a link, or of the attributes and the content of a file."""
     info = path.lstat()
     attributes = f"{info.st_mode:o} {info.st_uid}:{info.st_gid} {info.st_mtime_ns if times else ''}"
     if stat.S_ISLNK(info.st_mode):

@@ -1,4 +1,4 @@
-"""What the lab uses on the machine: numbers of test runs, cgroups and bridges, and their removal."""
+"""Resources of the machine that the lab uses: numbers of test runs, cgroups and bridges, and their removal."""
 
 from __future__ import annotations
 

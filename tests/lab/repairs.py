@@ -52,33 +52,33 @@ HOLDS = SCRIPT.partition("def repaired")[0] + "print(json.dumps([bool(is_right(e
 
 
 def holds(host: Host, *rights: str) -> Sequence[bool]:
-    """Return for each of these expressions whether it holds: see `Damage`."""
+    """Return whether each of these expressions holds; see `Damage`."""
     given = json.dumps([rights, 0])
     return json.loads(host.run(PYTHON, "-c", HOLDS, given).stdout)  # type: ignore[no-any-return]
 
 
 class Damage(NamedTuple):
-    """A script of sh that does something wrong, and what the agent then repairs."""
+    """A shell script that damages something, and the condition that holds after the repair."""
 
     script: str
     right: str
-    """An expression of Python that holds after the repair. It may call `text(path)` and `out(command)`."""
+    """A Python expression that is true after the repair. It may call `text(path)` and `out(command)`."""
     times: int = 3
     calm: float = 0.3
-    """Seconds after each repair in which the agent ends its pass."""
+    """Seconds to wait after each repair, in which the agent ends its pass."""
 
 
 def all_repair_times(host: Host, damages: Sequence[Damage]) -> Sequence[Sequence[float | None]]:
-    """Do each damage in turn, and all of them again, and return for each the seconds from its end until the repair.
+    """Do each damage in turn, several times, and return the seconds that each repair took.
 
-    None stands for a damage that was not repaired, and is then not done again.
+    None means that the damage was not repaired; it is then not done again.
     """
     done = host.run(PYTHON, "-c", SCRIPT, json.dumps([damages, DEADLINE]), timeout=3 * len(damages) * DEADLINE)
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
 def repair_times(host: Host, damage: str, right: str, times: int = 3, calm: float = 0.3) -> Sequence[float]:
-    """Do a damage several times and return the seconds that the repairs have taken, sorted: see `Damage`.
+    """Do a damage several times, and return the seconds that the repairs took, sorted; see `Damage`.
 
     They are printed, too; `pytest -rP` shows them.
     """
@@ -99,7 +99,7 @@ def kept(run: Run, layers: tuple[Path, ...], states: str, prepare: str = "true")
         host.write("/etc/holdfast/states/site.sls", states)
         host.write(
             "/etc/holdfast/agent.yaml", "engine: {flap_limit: 1000}\n"
-        )  # so many repairs in a minute are intended
+        )  # this many repairs in a minute are intended
         host.run("holdfast", "install")
         settled(host)
         yield host
@@ -108,7 +108,7 @@ def kept(run: Run, layers: tuple[Path, ...], states: str, prepare: str = "true")
 
 
 def settled(host: Host) -> None:
-    """Wait until everything is as declared. Raises `TimeoutError` with what the agent tells otherwise."""
+    """Wait until everything is as declared. Raises `TimeoutError` with the agent's status otherwise."""
     try:
         lab.wait_for("converged", lambda: "converged" in host.run("holdfast", "status", check=False).stdout)
     except TimeoutError as error:

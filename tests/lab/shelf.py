@@ -1,4 +1,4 @@
-"""The kinds of the first shelf: the table `shelf.yaml`, and what a host looks like before and after their states."""
+"""The kinds of the first shelf: the table `shelf.yaml`, and snapshots of a host before and after their states."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ STATES = "/etc/holdfast/states/site.sls"
 CONFIGURED = ("etc", "home", "srv", "root", "opt/lamp", "usr/bin", "var/spool", "var/lib/dpkg/alternatives")
 """Directories in which the states of the shelf change something."""
 OWN = ("/etc/holdfast", "/var/lib/holdfast", "/var/log/journal")
-"""What the agent and the journal write for themselves."""
+"""Files that the agent and the journal write for themselves."""
 DERIVED = ("/etc/aliases.db", "/var/spool/cron/crontabs/root")
-"""Files with a time or an order of their own, which `told` shows instead."""
+"""Files that contain times or have no fixed order; `told` returns their content in a comparable form."""
 PASSING = "/tmp"
-"""The directory itself: its time changes with each temporary file."""
+"""A directory whose time changes with each temporary file."""
 Declared = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """ID -> kind -> arguments."""
 
@@ -52,7 +52,7 @@ class Row:
 
 
 def is_reversible(kind: str) -> bool:
-    """Return whether a kind can say what was there before."""
+    """Return whether a kind can restore the state before it."""
     found = registry.find(kind)
     assert found is not None, kind
     return issubclass(found, Reversible)
@@ -73,7 +73,7 @@ PREPARE = with_keys(TABLE["prepare"])
 
 
 def sls(declared: Iterable[Declared], *, reverse: bool = False) -> str:
-    """Return the state file with these states; with `reverse`, those that can be are undone when they are removed."""
+    """Return the state file with these states; with `reverse`, the reversible ones are undone when they are removed."""
     states = {}
     for each in declared:
         for name, kinds in each.items():
@@ -86,13 +86,13 @@ def sls(declared: Iterable[Declared], *, reverse: bool = False) -> str:
 
 
 def kernel(host: Host) -> tuple[str, ...]:
-    """Return what states change in the kernel: the name of the host, its mounts and its swap space."""
+    """Return the state of the kernel that states change: the name of the host, its mounts and its swap space."""
     mounts = host.sh("grep ' /srv/' /proc/self/mountinfo | cut -d' ' -f5- || true")
     return host.sh("hostname"), mounts, host.sh("awk '/lab-swap/ {print $1, $2, $3, $5}' /proc/swaps")
 
 
 def told(host: Host) -> str:
-    """Return what programs read from `DERIVED`."""
+    """Return the content of `DERIVED` as programs read it."""
     return host.sh("crontab -l; postalias -s /etc/aliases | grep -v LAST_MODIFIED | sort")
 
 

@@ -28,10 +28,10 @@ import os, time
 _file, _time = os.open("/srv/clock/offset", os.O_RDONLY), time.time
 time.time = lambda: _time() + int(os.pread(_file, 20, 0) or 0)
 """
-"""The clock of the machine cannot be set in a guest, so the agent sees a simulated one."""
+"""A guest cannot set the clock of the machine, so the agent uses a simulated one."""
 DROP_IN = "[Service]\nRestartSec=0.1\nEnvironment=PYTHONPATH=/srv/clock\n"
 SETTINGS_OF_AGENT = "engine: {flap_limit: 1000, recheck: 0}\n"
-"""Repeated damage is not flapping here, and there is no recheck: drift has to be noticed."""
+"""Repeated damage does not count as flapping here, and there is no recheck, so that drift is found only by events."""
 TOLD_FOR = (f"file.managed[{LARGE}]", f"file.managed[{SETTINGS}]")
 """Resources whose changes `cmd.wait[told]` records."""
 
@@ -122,7 +122,7 @@ class Site:
                 return
             if time.monotonic() > end:
                 break
-            time.sleep(0.05)  # pause between two checks
+            time.sleep(0.05)  # a pause between two checks
         wrong = sorted(set(looks.splitlines()) ^ set(self.right.splitlines()))
         raise AssertionError(f"{what} was not repaired within {DEADLINE} s:\n" + "\n".join(wrong))
 
@@ -175,11 +175,11 @@ class Site:
             raise errors[0]
 
     def _kill_after(self, seconds: float) -> None:
-        time.sleep(seconds)  # the moment is an input of the test, not a wait
+        time.sleep(seconds)  # the duration is an input of the test, not a wait for an event
         self.kill()
 
     def check_record(self, what: str, damages: tuple[Damage, ...], entries: list[Entry]) -> None:
-        """Check that each repair is in the system journal with its fields, and that no traceback is the agent's.
+        """Check that each repair is in the system journal with its fields, and that the agent wrote no traceback.
 
         The agent may quote a traceback of the guest book.
         """
@@ -214,7 +214,7 @@ class Site:
             )
 
     def say(self, text: str) -> None:
-        """Print an action with its time, to help find out what went wrong."""
+        """Print an action with its time, for the analysis of failures."""
         sys.stdout.write(f"{self._mark - self._began:7.1f} s  {text}\n")
         sys.stdout.flush()
 

@@ -83,7 +83,7 @@ def test_a_password_is_locked_and_unlocked(host: Host, driver: Driver):
 
 
 def test_the_home_of_a_user_with_processes_is_repaired(host: Host, driver: Driver):
-    """The tools refuse that while a process of the user runs, but it is safe; a change of the uid stays refused."""
+    """The tools refuse this while a process of the user runs, but it is safe; a change of the uid stays refused."""
     driver.apply("user.present", "alice", home="/srv/alice")
     with host.spawn("setpriv", "--reuid=alice", "--regid=alice", "--clear-groups", "sleep", "1000") as process:
         host.sh(
@@ -143,7 +143,7 @@ def test_numbers_are_changed_only_if_allowed(host: Host, driver: Driver):
 
 
 def test_failures_have_the_message_of_the_tool(host: Host, driver: Driver):
-    """A group does not exist, or a uid is taken."""
+    """A missing group and a uid that is taken are reported in the words of the tool."""
     assert not driver.plan("user.present", "bob", groups=["nobodies"]).right
     with pytest.raises(Failed, match="cannot add user bob: group 'nobodies' does not exist"):
         driver.apply("user.present", "bob", groups=["nobodies"])
@@ -154,7 +154,7 @@ def test_failures_have_the_message_of_the_tool(host: Host, driver: Driver):
 
 
 def test_a_password_can_be_left_to_the_user_or_be_empty(host: Host, driver: Driver):
-    """With `enforce_password: false` it is set only at the creation; `empty_password` removes it."""
+    """With `enforce_password: false`, the password is set only at the creation; `empty_password` removes it."""
     driver.apply("user.present", "alice", password=HASH, enforce_password=False)
     host.sh("echo alice:changed | chpasswd")
 
@@ -231,7 +231,7 @@ def test_every_function_of_the_interface_works(driver: Driver):
 
 
 def test_files_of_a_recreated_user_are_given_to_the_user(host: Host):
-    """Another user had the number in between, and owned the files: that user must not keep them."""
+    """Another user had the number meanwhile, and so owned the files; that user must not keep them."""
     host.write("/etc/holdfast/agent.yaml", "engine: {recheck: 0}\n")
     host.write(
         "/etc/holdfast/states/site.sls",
@@ -248,7 +248,7 @@ def test_files_of_a_recreated_user_are_given_to_the_user(host: Host):
 
 
 def test_a_user_whose_removal_is_under_way_gets_a_new_group(host: Host, driver: Driver):
-    """The agent sees that the user is gone before userdel has removed the group, which must not be used any more."""
+    """The agent notices the removal before userdel has removed the group; the new account must not get this group."""
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
     driver.apply("user.present", "alice", createhome=False)

@@ -1,4 +1,4 @@
-"""Access control lists: getfacl shows what is declared, and a user may do exactly that."""
+"""Access control lists: getfacl shows the declared entries, and a user has exactly these rights."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def entries(host: Host, path: str) -> set[str]:
 
 
 def test_a_user_may_do_what_is_declared(host: Host):
-    """For a whole directory and its new files, and removed."""
+    """The rights apply to a whole directory and to new files in it, and end when the entry is removed."""
     access = {"acl_type": "user", "acl_name": "alice", "perms": "rX", "recurse": True}
     new = {**access, "acl_type": "default:user"}
     with Driver(host) as driver:

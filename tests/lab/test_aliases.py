@@ -1,4 +1,4 @@
-"""Mail aliases with the real Postfix: what its database answers is what is declared."""
+"""Mail aliases with the real Postfix: its database contains the declared aliases."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def answer(host: Host, name: str) -> str:
 
 
 def test_postfix_delivers_as_declared(host: Host):
-    """From nothing, changed, and removed."""
+    """An alias is added, changed and removed."""
     with Driver(host) as driver:
         before = host.read("/etc/aliases")
         targets = ["bob", '|/bin/page "on, call"', ":include:/etc/list"]

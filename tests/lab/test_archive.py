@@ -45,7 +45,7 @@ def host(run: Run, layers: tuple[Path, ...]) -> Iterator[Host]:
 
 @pytest.mark.parametrize("name", ["app.tar.gz", "app.tar.xz", "app.tar.bz2", "app.tar", "app.zip"])
 def test_what_the_tools_made_is_extracted(host: Host, name: str):
-    """Each format, from the server; owners of the archive do not count."""
+    """Archives of each format come from the server; the owners in an archive are ignored."""
     with Driver(host) as driver:
         declared = {"source": f"{URL}/{name}", "source_hash": f"{URL}/SHA256SUMS"}
         top = f"/srv/{name}.d"
@@ -58,7 +58,10 @@ def test_what_the_tools_made_is_extracted(host: Host, name: str):
 
 
 def test_a_repair_needs_no_server(host: Host):
-    """With a declared hash, the kept archive is used; another one is refused, and nothing of it is extracted."""
+    """With a declared hash, the kept archive is used.
+
+    An archive with another hash is refused, and nothing is extracted.
+    """
     with Driver(host) as driver:
         sha = host.sh("sha256sum /srv/files/app.tar.gz | cut -d' ' -f1").strip()
         declared = {"source": f"{URL}/app.tar.gz", "source_hash": sha}

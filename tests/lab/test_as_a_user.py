@@ -1,4 +1,4 @@
-"""`plan`, `check` and similar verbs for an ordinary user, if only root may read the host's states and pillar."""
+"""`plan`, `check` and similar verbs for an ordinary user, on a host whose states and pillar only root may read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WAYS = {
     "directories": "chmod 711 /etc/holdfast/{pillar,states,resources}",
     "everything": "chmod 700 /etc/holdfast",
 }
-"""What is closed to other users -> how."""
+"""What is closed to other users -> the commands that close it."""
 
 
 @pytest.fixture(scope="module", params=WAYS)
@@ -57,7 +57,7 @@ def test_a_users_own_states_need_nothing_of_the_host(closed):
 
 
 def test_verbs_that_need_nothing_of_the_host_work(closed):
-    """The documentation of a kind, completion, and formatting work."""
+    """An ordinary user can read the documentation of a kind, complete words, and format files."""
     assert alice(closed, "doc", "file.managed").stdout.startswith("file.managed")
     assert alice(closed, "fmt", "--check", "mine").returncode == 0
     assert alice(closed, "version").returncode == 0
@@ -67,7 +67,7 @@ def test_verbs_that_need_nothing_of_the_host_work(closed):
     "words", [("plan",), ("check",), ("apply",), ("plan", "--states", "mine", "--pillar", "/etc/holdfast/pillar")]
 )
 def test_unreadable_files_are_reported_with_the_fix(closed, words):
-    """Nothing of their content is shown."""
+    """The error names the file and the remedy, and shows nothing of the file's content."""
     done = alice(closed, *words)
 
     assert done.returncode == 3
@@ -80,7 +80,7 @@ def test_unreadable_files_are_reported_with_the_fix(closed, words):
 
 
 def test_verbs_that_query_the_agent_are_refused(closed):
-    """They have an exit code of their own."""
+    """They end with the exit code for a refusal."""
     closed.sh("holdfast install")
     for verb in ("status", "why x", "log", "recheck", "pause"):
         done = alice(closed, verb)

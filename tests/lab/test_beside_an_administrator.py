@@ -1,4 +1,4 @@
-"""An administrator runs apt beside the agent: the packages of apt are left alone, and repaired when apt has ended."""
+"""An administrator runs apt beside the agent, which leaves apt's packages alone until apt has ended."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_lock_alone_delays_nothing(agent: lab.Host, locks: list[str]) -> None:
 
 
 def test_the_agents_own_apt_delays_none_of_its_resources(agent: lab.Host) -> None:
-    """The same holds for a package manager that a command of a state runs.
+    """A package manager that a command of a state runs counts as the agent's own.
 
     The service does not require the package here, whose state has to wait for the lock.
     """

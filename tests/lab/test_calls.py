@@ -33,7 +33,7 @@ grep -lx 'toy: version 1.0, arch all' /tmp/many/* | wc -l
 
 @pytest.fixture
 def agent(host: lab.Host) -> lab.Host:
-    """Return a host whose agent manages nothing yet; packages wait in their scripts while /srv/slow exists."""
+    """Return a host whose agent manages nothing yet. The scripts of its packages wait while /srv/slow exists."""
     offer(host, "toy", files={"/lib/systemd/system/toyd.service": UNIT}, scripts={"postinst": SLOW})
     offer(host, "other", scripts={"postinst": SLOW})
     host.write("/etc/holdfast/states/none.sls", "{}\n")
@@ -132,7 +132,7 @@ def test_secrets_come_from_standard_input(agent: lab.Host) -> None:
 
 
 def test_other_users_are_refused(agent: lab.Host) -> None:
-    """With an agent and without one."""
+    """The call is refused with an agent and without one."""
     words = ("runuser", "-u", "nobody", "--", "holdfast", "call", "pkg.list_installed", "toy")
     beside = agent.run(*words, check=False)
     agent.run("systemctl", "stop", "holdfast")
@@ -144,7 +144,7 @@ def test_other_users_are_refused(agent: lab.Host) -> None:
 
 
 def test_200_callers_at_once_are_all_served(agent: lab.Host) -> None:
-    """Each is a process of its own."""
+    """Each caller is a process of its own."""
     agent.run("holdfast", "call", "pkg.install", "toy")
 
     assert agent.sh(MANY, timeout=240).strip() == "200", agent.read("/tmp/many.txt")
@@ -170,7 +170,10 @@ echo told >>/srv/told:
 
 @pytest.mark.parametrize("moment", ["/srv/begun-other", "/srv/begun"])
 def test_calls_of_states_that_a_kill_interrupts_run_again(agent: lab.Host, moment: str) -> None:
-    """All calls of the state, also those that had ended; subscribers are told, and a later restart repeats nothing."""
+    """All calls of the state run again, also those that had ended.
+
+    Subscribers are notified, and a later restart repeats nothing.
+    """
     if moment == "/srv/begun-other":
         agent.write("/srv/slow", "")
     else:

@@ -28,19 +28,19 @@ SEED = os.environ.get("HOLDFAST_CHAOS_SEED") or ("20" if CI else str(random.Syst
 DAMAGES = [*kinds(damages_of_files, damages_of_system, damages_of_agent)]
 CHOSEN = [damage for damage in DAMAGES if damage.name in os.environ.get("HOLDFAST_CHAOS_ONLY", damage.name).split(",")]
 GROWTH = 6 * 1024
-"""KB by which the agent may grow after it has warmed up, because the allocator keeps some memory."""
+"""KB by which the agent may grow after the rounds of warming up, because the allocator keeps some memory."""
 WARM = min(10, len(CHOSEN))
 """Rounds of warming up."""
 
 
 def turns(chance: random.Random, damages: list[Damage]) -> Iterator[Damage]:
-    """Yield all damages in random order, then in another order, for ever; none if there are none to choose from."""
+    """Yield all damages in random order, then in another order, for ever; nothing if there are no damages."""
     while damages:
         yield from chance.sample(damages, len(damages))
 
 
 def test_there_are_fifty_kinds_of_damage() -> None:
-    """Each has a name of its own."""
+    """Each kind of damage has a name of its own."""
     assert len({damage.name for damage in DAMAGES}) == len(DAMAGES) >= 50
 
 
@@ -58,7 +58,7 @@ def test_an_application_under_random_drift_converges(host: lab.Host) -> None:
         if time.monotonic() > began + SECONDS / 2:
             break
 
-    # a new process, to be measured as long as it lives
+    # start a new process, whose costs are measured from now on
     host.run("systemctl", "restart", "holdfast")
     site.recover("a restart")
     warm = site.footprint()

@@ -43,7 +43,7 @@ def test_a_job_is_added_changed_and_removed(host: Host, driver: Driver):
 
 
 def test_a_refusal_of_cron_is_the_error(host: Host, driver: Driver):
-    """For a missing user, the crontab stays unchanged. The compiler reports invalid fields."""
+    """For a missing user, cron refuses the crontab, and nothing is written. The compiler reports invalid fields."""
     driver.apply("cron.present", "/bin/true", minute=1)
     before = crontab(host)
     with pytest.raises(Failed, match=r"cannot read the crontab of nobody-here: .*unknown"):
@@ -53,7 +53,7 @@ def test_a_refusal_of_cron_is_the_error(host: Host, driver: Driver):
 
 
 def test_a_crontab_that_cron_refuses_is_not_installed(host: Host, driver: Driver):
-    """The message is that of cron, and the present crontab of the user stays."""
+    """The error has cron's message, and the user keeps the present crontab."""
     host.sh("useradd app; echo '5 5 * * * id' | crontab -u app -; echo '61 * * * * id' >/root/wrong")
     with pytest.raises(Failed, match=r"cannot change the crontab of app: .*bad minute"):
         driver.apply("cron.file", "/root/wrong", user="app")
@@ -103,7 +103,7 @@ def test_a_parameter_is_set_stored_and_repaired(host: Host, driver: Driver):
 
 
 def test_a_refusal_of_the_kernel_is_the_error(host: Host, driver: Driver):
-    """The value is then not stored for the next boot."""
+    """A refused value is not stored for the next boot either."""
     with pytest.raises(Failed, match=f"cannot set 'many' for {FORWARD}: the kernel refuses that value"):
         driver.apply("sysctl.present", FORWARD, value="many")
     with pytest.raises(Failed, match=r"cannot set '77' for kernel.panic: it is read-only here"):

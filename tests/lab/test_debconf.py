@@ -1,4 +1,4 @@
-"""debconf's answers with the real tool: before an installation, and while it is in use."""
+"""Answers to debconf's questions with the real tool: before an installation, and while another process uses debconf."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def host(run: lab.Run, layers: tuple[Path, ...]) -> Iterator[Host]:
 
 
 def test_the_answer_is_used_by_the_installation(host: Host):
-    """The package asks nothing, and takes the declared answer."""
+    """The installation asks no question, and the package uses the declared answer."""
     offer(
         host,
         "asks",
@@ -60,7 +60,7 @@ def holding(host: Host) -> Iterator[None]:
 
 
 def test_a_lock_is_waited_for(host: Host):
-    """As long as debconf is in use, the attempt fails, and another one follows."""
+    """While another process uses debconf, the attempt fails, and another attempt follows."""
     declared = {"data": {"other/host": {"type": "string", "value": "x"}}}
     with Driver(host) as driver:
         with holding(host):

@@ -89,7 +89,7 @@ def of(entries: list[lab.Entry], *results: str) -> list[str]:
 
 
 def test_a_purged_package_is_repaired_before_its_files_and_service(kept: lab.Host) -> None:
-    """After a pause the agent finds everything at once: the package is first, and nothing fails for lack of it."""
+    """After a pause, the agent finds all damage at once. It repairs the package first, so nothing fails."""
     purge = (
         "holdfast pause; apt-get -qq purge -y nginx-light nginx-common >/dev/null 2>&1; rm -rf /etc/nginx; "
         "holdfast resume"
@@ -106,7 +106,7 @@ def test_a_purged_package_is_repaired_before_its_files_and_service(kept: lab.Hos
 
 
 def test_a_moved_directory_is_repaired_before_its_files(kept: lab.Host) -> None:
-    """There are fifty files, and none fails meanwhile."""
+    """The directory has fifty files, and none of their repairs fails."""
     entries = damaged(kept, "mv /srv/work /srv/gone", "file.managed[/srv/work/f49]")
 
     assert of(entries, "failed") == []
@@ -115,7 +115,7 @@ def test_a_moved_directory_is_repaired_before_its_files(kept: lab.Host) -> None:
 
 
 def test_an_edited_unit_is_repaired_and_restarted(kept: lab.Host) -> None:
-    """The parts of the composite do that; the composite has changed, too."""
+    """The parts of the composite repair it, and the composite is reported as changed, too."""
     before = kept.sh("systemctl show -P MainPID app")
     entries = damaged(kept, "echo '# by hand' >> /etc/systemd/system/app.service", "systemd_unit.running[app]")
 

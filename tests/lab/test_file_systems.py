@@ -1,6 +1,6 @@
 """Mounts and swap space of a real kernel, with entries in fstab. The tests share one host.
 
-The loop devices and the swap space are those of the machine, so each test gives back what it has taken.
+Loop devices and swap space belong to the machine, so each test releases what it uses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from repairs import repair_times
 pytestmark = pytest.mark.lab
 
 FILE = "/root/fstab"
-"""A file like /etc/fstab that systemd does not read: that takes it a second."""
+"""A file like /etc/fstab that systemd does not read, which would take a second."""
 FSTAB = "# mine\nproc /proc proc defaults\n\\odd line\n"
 DISK = """
 mknod /dev/loop-control c 10 237
@@ -61,7 +61,7 @@ def driver(disks: Host, shared_driver: Driver) -> Iterator[Driver]:
 
 
 def mounted(host: Host, point: str, column: str = "SOURCE") -> list[str]:
-    """Return a column of what is mounted at a place."""
+    """Return a column of findmnt for the mount at a path."""
     return host.run("findmnt", "-n", "-o", column, "--mountpoint", point, check=False).stdout.split()
 
 
@@ -103,7 +103,7 @@ def test_a_file_system_is_mounted_and_kept(disks: Host, driver: Driver):
 
 
 def test_an_option_that_the_kernel_does_not_show_is_set_once(disks: Host, driver: Driver):
-    """It is set again when the file system is mounted anew by another."""
+    """It is set again after another program has mounted the file system anew."""
     wanted = {"device": "tmpfs", "fstype": "tmpfs", "mkmnt": True, "opts": "nr_inodes=100,huge=never", "config": FILE}
     driver.apply("mount.mounted", "/srv/opts", **wanted)
     assert driver.apply("mount.mounted", "/srv/opts", **wanted).right
@@ -114,7 +114,7 @@ def test_an_option_that_the_kernel_does_not_show_is_set_once(disks: Host, driver
 
 
 def test_a_disk_by_its_label_file_or_device(disks: Host, driver: Driver):
-    """All of them are the same device. A state of another device unmounts it."""
+    """All of these names are the same device. A state with another device unmounts it."""
     wanted = {"fstype": "ext4", "mkmnt": True, "persist": False}
     driver.apply("mount.mounted", "/srv/disk", device="/root/disk", opts="loop,noatime", **wanted)
     (loop,) = mounted(disks, "/srv/disk")
@@ -132,7 +132,7 @@ def test_a_disk_by_its_label_file_or_device(disks: Host, driver: Driver):
 
 
 def test_a_bind_mount(disks: Host, driver: Driver):
-    """It is known by the directory; it may be read-only beside the original."""
+    """A bind mount is recognised by its directory; it can be read-only although the original is not."""
     disks.sh("mkdir -p /srv/from; echo right >/srv/from/page")
     wanted = {"device": "/srv/from", "fstype": "none", "opts": "bind,ro", "mkmnt": True, "config": FILE}
     driver.apply("mount.mounted", "/srv/bound", **wanted)
@@ -145,7 +145,7 @@ def test_a_bind_mount(disks: Host, driver: Driver):
 
 
 def test_a_busy_mount_is_told_with_those_who_use_it(disks: Host, driver: Driver):
-    """A process in its directory, and another mount below it."""
+    """The error names a process that works in the directory, and another mount below it."""
     disks.sh("mkdir -p /srv/busy; mount -t tmpfs tmpfs /srv/busy")
     with disks.spawn("sh", "-c", "cd /srv/busy; echo; exec sleep 1000", stdout=-1) as busy:
         busy.stdout.readline()
@@ -163,7 +163,10 @@ def test_a_busy_mount_is_told_with_those_who_use_it(disks: Host, driver: Driver)
 
 
 def test_a_mount_point_that_a_user_could_move_is_refused(disks: Host, driver: Driver):
-    """Below the home directory of a user; the home itself is safe, because its parent is root's."""
+    """A mount point below a user's home directory is refused.
+
+    The home itself is safe, because its parent belongs to root.
+    """
     disks.sh("useradd -m alice; install -d -o alice /home/alice/m")
     wanted = {"device": "tmpfs", "fstype": "tmpfs", "persist": False}
     with pytest.raises(Failed, match=r"cannot mount /home/alice/m: .*a user could move the mount point"):
@@ -177,7 +180,7 @@ def test_a_mount_point_that_a_user_could_move_is_refused(disks: Host, driver: Dr
 
 
 def test_swap_space_is_used_and_kept(disks: Host, driver: Driver):
-    """The watch reports that it is no longer used, and an edit of fstab."""
+    """The watch reports when the swap space is turned off, and an edit of fstab."""
     loop = disks.run("losetup", "--show", "-f", "/root/swap").stdout.strip()
     try:
         assert driver.plan("mount.swap", loop, config=FILE).changes == {"active": True, "persist": "new"}
@@ -198,7 +201,7 @@ def test_swap_space_is_used_and_kept(disks: Host, driver: Driver):
 
 
 def test_entries_alone(disks: Host, driver: Driver):
-    """A new one is mounted at once; what is mounted stays when its entry is removed."""
+    """The file system of a new entry is mounted at once; it stays mounted when the entry is removed."""
     wanted = {"fs_file": "/srv/entry", "fs_vfstype": "tmpfs", "fs_mntops": "size=1m"}
     disks.sh("mkdir -p /srv/entry")
     assert driver.apply("mount.fstab_present", "tmpfs", **wanted).changes == {"persist": "new"}
@@ -218,7 +221,7 @@ def test_entries_alone(disks: Host, driver: Driver):
 
 
 def test_a_full_disk_leaves_fstab_whole(disks: Host, driver: Driver):
-    """The mount stays meanwhile, and the entry is added once there is room."""
+    """The mount stays meanwhile, and the entry is added as soon as there is room."""
     disks.sh("mkdir -p /srv/full; mount -t tmpfs -o size=32k tmpfs /srv/full; cp /etc/fstab /srv/full/fstab")
     disks.sh("dd if=/dev/zero of=/srv/full/rest bs=4k 2>/dev/null || true")
     wanted = {"device": "tmpfs", "fstype": "tmpfs", "mkmnt": True, "config": "/srv/full/fstab"}
@@ -235,14 +238,14 @@ def test_a_full_disk_leaves_fstab_whole(disks: Host, driver: Driver):
 
 
 def test_an_agent_repairs_mounts(disks: Host, driver: Driver):
-    """A file of the file system is restored after it; a killed agent leaves nothing half done."""
+    """A file in the file system is restored after the mount. A killed agent leaves nothing half done."""
     disks.run("holdfast", "install")
     disks.write("/etc/holdfast/agent.yaml", "engine: {recheck: 0}\n")
     disks.write("/etc/holdfast/states/site.sls", STATES)
     lab.wait_for("the page is there", lambda: disks.run("test", "-s", "/srv/data/page", check=False).returncode == 0)
     assert mounted(disks, "/srv/data") == ["tmpfs"]
     in_fstab = "'/srv/data' in text('/etc/fstab')"
-    assert repair_times(disks, "sed -i /data/d /etc/fstab", in_fstab, times=1)  # systemd reads it, too
+    assert repair_times(disks, "sed -i /data/d /etc/fstab", in_fstab, times=1)  # systemd reads this file, too
     disks.sh("sed -i /data/d /etc/fstab; systemctl kill -s KILL holdfast; umount /srv/data || true")
     lab.wait_for("all is right again", lambda: disks.run("test", "-s", "/srv/data/page", check=False).returncode == 0)
     lab.wait_for("the entry is there", lambda: "/srv/data" in disks.read("/etc/fstab"))

@@ -114,9 +114,11 @@ def emptied(host: lab.Host) -> lab.Host:
 
 
 def agent(host: lab.Host, states: str) -> None:
-    """Let an agent have these states, and wait until it has nothing more to do."""
+    """Give these states to an agent, and wait until it has converged."""
     host.write("/etc/holdfast/states/site.sls", states)
-    host.write("/etc/holdfast/agent.yaml", "engine: {recheck: 0, flap_limit: 1000}\n")  # the repairs are intended
+    host.write(
+        "/etc/holdfast/agent.yaml", "engine: {recheck: 0, flap_limit: 1000}\n"
+    )  # these many repairs are intended
     host.sh("if systemctl is-active -q holdfast; then holdfast reload; else systemctl start holdfast; fi >/dev/null")
     told = host.run("holdfast", "status", "--wait", check=False)
     assert told.returncode == 0, told.stdout
@@ -134,7 +136,7 @@ def rules(host: lab.Host, chain: str = "INPUT", program: str = "iptables") -> li
 
 
 def test_rules_and_chains(walled: lab.Host) -> None:
-    """Each is made once, is found however iptables writes it, and is removed with all its copies."""
+    """Each rule is added once, is found in whatever form iptables prints it, and is removed with all its copies."""
     with Driver(emptied(walled)) as driver:
         before = walled.sh("nft list ruleset"), walled.contents()
         assert not driver.plan("iptables.append", "ssh", **SSH, save="/etc/rules").right
@@ -181,7 +183,7 @@ def test_rules_and_chains(walled: lab.Host) -> None:
 
 
 def test_a_watch_hears_only_its_chain(walled: lab.Host) -> None:
-    """Also what `nft` changes there, and that the table is deleted."""
+    """The watch also reports changes by `nft`, and the deletion of the table."""
     with Driver(walled) as driver:
         driver.apply("iptables.append", "ssh", **SSH)
         driver.apply("iptables.chain_present", "other")
@@ -196,7 +198,7 @@ def test_a_watch_hears_only_its_chain(walled: lab.Host) -> None:
 
 
 def test_nftables(walled: lab.Host) -> None:
-    """A rule is found however nft writes it, also if it uses sets and other chains; a plan changes nothing."""
+    """A rule is found in whatever form nft prints it, also if it uses sets and other chains; a plan changes nothing."""
     inside = {"family": "inet", "table": "t"}
     with Driver(emptied(walled)) as driver:
         assert not driver.plan("nftables.table_present", "t", family="inet").right
@@ -247,7 +249,10 @@ def test_nftables(walled: lab.Host) -> None:
 
 
 def test_ufw(walled: lab.Host) -> None:
-    """Rules of the formula, with its quotes: each is added once; another action replaces it; plans change nothing."""
+    """Rules of the ufw formula, with its quotes, are added once.
+
+    Another action replaces a rule. Plans change nothing.
+    """
     with Driver(emptied(walled)) as driver:
         before = walled.contents()
         ssh = {"protocol": "tcp", "to_port": "22", "comment": '"a b; $(id)"'}
@@ -288,7 +293,7 @@ def test_ufw(walled: lab.Host) -> None:
 
 
 def test_rules_are_not_saved_where_another_user_could_redirect_them(walled: lab.Host) -> None:
-    """In a directory that others may write, their links are not followed, and what they lead to stays as it is."""
+    """In a directory that other users may write, links are not followed, and their targets stay as they are."""
     emptied(walled).sh(
         "useradd -m eve; mkdir /srv/shared /srv/eve; chmod 1777 /srv/shared; chown eve /srv/eve; echo kept >/etc/kept\n"
         "su eve -c 'ln -s /etc/kept /srv/shared/rules; ln -s /etc/kept /srv/eve/rules; ln -s /etc /srv/eve/etc'"
@@ -301,7 +306,7 @@ def test_rules_are_not_saved_where_another_user_could_redirect_them(walled: lab.
 
 
 def test_a_plan_changes_nothing(walled: lab.Host) -> None:
-    """Neither the disk, byte for byte, nor the kernel."""
+    """A plan changes neither the disk, compared byte by byte, nor the kernel."""
     emptied(walled).write("/etc/holdfast/states/site.sls", STATES)
     before = walled.contents(exact=True), walled.sh("nft -s list ruleset")
     planned = walled.run("holdfast", "plan", check=False)
@@ -339,7 +344,7 @@ def test_an_agent_repairs_damage_at_its_event(walled: lab.Host) -> None:
 
 
 def test_states_exchanged_in_the_file_remove_their_rules(walled: lab.Host) -> None:
-    """The agent of the test before deletes rules, chains and tables, and turns ufw off."""
+    """The agent of the previous test deletes rules, chains and tables, and turns ufw off."""
     agent(walled, STATES)
     agent(walled, REMOVED)
     assert "web" not in walled.sh("iptables-save")

@@ -104,7 +104,7 @@ def serve(host: lab.Host) -> None:
 
 
 def test_a_plan_writes_nothing_and_root_stays_out(served: lab.Host) -> None:
-    """A clone is made by the driver, and a plan then leaves each byte of the disk as it is."""
+    """The driver makes a clone, and a plan then leaves each byte of the disk as it is."""
     site = {"target": "/srv/driven", "rev": "main"}
     with Driver(served) as driver:
         before = served.contents()
@@ -133,9 +133,9 @@ def test_a_plan_writes_nothing_and_root_stays_out(served: lab.Host) -> None:
 
 
 def test_the_agent_repairs_a_clone_and_follows_the_server(served: lab.Host) -> None:
-    """Local damage is repaired at its event, as the user of the clone; a commit of the server is found by the poll."""
+    """Local damage is repaired at its event, as the user of the clone; a poll finds a new commit on the server."""
     served.write("/etc/holdfast/states/site.sls", STATES)
-    served.write("/etc/holdfast/agent.yaml", "engine: {flap_limit: 1000}\n")  # so many repairs in a minute are intended
+    served.write("/etc/holdfast/agent.yaml", "engine: {flap_limit: 1000}\n")  # the repairs are intended
     served.run("holdfast", "install")
     settled(served)
     assert served.read("/srv/app/part/index.html") == "one\n"
@@ -159,7 +159,7 @@ def test_the_agent_repairs_a_clone_and_follows_the_server(served: lab.Host) -> N
 
 
 def test_https_with_a_password_and_a_ca_of_the_site(served: lab.Host) -> None:
-    """The CAs of the system are trusted; the password is written nowhere, and what is wrong is said."""
+    """The CAs of the system are trusted, the password is written nowhere, and errors say what is wrong."""
     url, site = "https://localhost:8443/site", {"target": "/srv/https", "rev": "main"}
     right = {"https_user": "me", "https_pass": "s3cret word"}
     with Driver(served) as driver:
@@ -185,7 +185,7 @@ def test_https_with_a_password_and_a_ca_of_the_site(served: lab.Host) -> None:
 
 
 def test_ssh_with_a_key_of_the_state(served: lab.Host) -> None:
-    """`identity` is the only key that is offered; a server that is not known is an error, and is not asked about."""
+    """`identity` is the only key that is offered. An unknown server is an error, and git asks no question about it."""
     served.sh(
         "ssh-keygen -q -t ed25519 -N '' -f /root/deploy; install -d -o git -m 700 /home/git/.ssh; "
         "install -o git /root/deploy.pub /home/git/.ssh/authorized_keys; cp /root/deploy /home/app/deploy"
@@ -210,7 +210,7 @@ def test_ssh_with_a_key_of_the_state(served: lab.Host) -> None:
 
 
 def test_a_hostile_user_runs_nothing_as_root(served: lab.Host) -> None:
-    """What the configuration of a user's clone names runs as this user, if at all; hooks do not run."""
+    """Programs that the configuration of a user's clone names run as this user, if at all; hooks do not run."""
     serve(served)
     served.write("/srv/evil", EVIL, 0o755)
     served.run("runuser", "-u", "eve", "--", "sh", "-euc", HOSTILE)

@@ -42,7 +42,7 @@ def told(host: lab.Host) -> list[str]:
 
 
 def test_a_changed_address_or_name_is_in_force_within_seconds(agent: lab.Host) -> None:
-    """A changed grain affects the states and templates that read it; no others are checked or retried."""
+    """A changed grain affects the states and templates that read it; no other states are checked or retried."""
     looks = sum("/srv/other" in line for line in told(agent))
     agent.run("ip", "address", "add", "10.99.1.1/32", "dev", "lo")
     lab.wait_for("the new address", lambda: "10.99.1.1" in content(agent, "/srv/addresses"))
@@ -58,7 +58,7 @@ def test_a_changed_address_or_name_is_in_force_within_seconds(agent: lab.Host) -
 
 
 def test_many_new_addresses_are_one_compilation(agent: lab.Host) -> None:
-    """Changes within one second count as one; the event loop is not blocked."""
+    """Changes within one second lead to one compilation; the event loop is not blocked."""
     before, began = sum(line.startswith("compiled") for line in told(agent)), time.monotonic()
     agent.sh("for i in $(seq 250); do echo address add 10.98.1.$i/32 dev lo; done | ip -batch -")
     seconds = time.monotonic() - began

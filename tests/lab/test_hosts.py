@@ -27,7 +27,7 @@ def addresses(host: Host, name: str) -> list[str]:
 
 
 def test_a_name_is_resolved_as_declared(host: Host):
-    """From nothing, moved to another address, and removed."""
+    """A name is added, moved to another address, and removed."""
     with Driver(host) as driver:
         before = host.read("/etc/hosts")
         assert not driver.apply("host.present", "db.example.org", ip=["192.0.2.7", "2001:db8::7"]).right
@@ -42,7 +42,7 @@ def test_a_name_is_resolved_as_declared(host: Host):
 
 
 def test_a_mounted_file_is_written_in_place(host: Host):
-    """No other file can be put over a mount point. The watch sees changes on either side of the mount."""
+    """A mount point cannot be replaced by another file. The watch sees changes on either side of the mount."""
     host.sh("cp -p /etc/hosts /root/hosts; mount --bind /root/hosts /etc/hosts")
     inode = host.sh("stat -c %i /etc/hosts")
     with Driver(host) as driver:

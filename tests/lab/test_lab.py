@@ -38,7 +38,10 @@ def test_files_survive_a_reboot_and_a_power_cut(host: Host):
 
 
 def test_a_host_that_does_not_boot_is_taken_down(run: Run) -> None:
-    """The error has its console, and the next test can boot a host of that name. Takes the second of the timeout."""
+    """The error contains the console, and the next test can boot a host of that name.
+
+    It takes the timeout of one second.
+    """
     with pytest.raises(TimeoutError, match="broken has booted"):
         run.host("broken", init="/usr/bin/true", timeout=1)
 

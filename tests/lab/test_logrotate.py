@@ -25,7 +25,7 @@ def host(run: Run, layers: tuple[Path, ...]) -> Iterator[Host]:
 
 
 def test_logrotate_does_what_is_declared_and_refuses_the_rest(host: Host):
-    """A setting of an included file counts. What logrotate would not read is not put in place."""
+    """A setting in an included file counts. A setting that logrotate would refuse is not put in place."""
     with Driver(host) as driver:
         driver.apply("logrotate.set", "x", key="/var/log/lamp.log", value="rotate", setting=12)
         assert host.read(INCLUDED) == LAMP.replace("rotate 1\n", "rotate 12\n")

@@ -30,7 +30,7 @@ def driver(named: Host) -> Iterator[Driver]:
 
 
 def test_the_name_of_the_host(named: Host, driver: Driver):
-    """It is set in the kernel and in the file; changes of each are reported, also those of `hostnamectl`."""
+    """The name is set in the kernel and in the file. Changes of either are reported, also those by `hostnamectl`."""
     assert driver.apply("hostname.system", "web1.example.org").changes == {"hostname": "web1.example.org"}
     assert named.read("/etc/hostname") == "web1.example.org\n"
     assert named.read("/proc/sys/kernel/hostname") == "web1.example.org\n"
@@ -46,7 +46,7 @@ def test_the_name_of_the_host(named: Host, driver: Driver):
 
 
 def test_files_that_a_container_is_given(named: Host, driver: Driver):
-    """A mount point is written in place. A read-only one is an error that says so, and so is a link in such a place."""
+    """A mount point is written in place. The error for a read-only mount point, or for a link, says why this fails."""
     named.sh("echo given >/root/given; cp /usr/share/zoneinfo/UTC /root/zone")
     named.sh("rm /etc/localtime; touch /etc/localtime")
     named.sh("mount --bind /root/given /etc/hostname; mount --bind /root/zone /etc/localtime")
@@ -89,7 +89,7 @@ def test_the_time_zone(named: Host, driver: Driver):
 
 
 def test_the_hardware_clock(named: Host, driver: Driver):
-    """What notes local time is corrected to UTC, unless the state says `utc: false`."""
+    """A setting for local time is corrected to UTC, unless the state says `utc: false`."""
     driver.apply("timezone.system", "Etc/UTC")
     named.sh("printf '0.0 0 0.0\\n0\\nLOCAL\\n' >/etc/adjtime")
     assert driver.apply("timezone.system", "Etc/UTC", utc=False).right
@@ -99,7 +99,10 @@ def test_the_hardware_clock(named: Host, driver: Driver):
 
 
 def test_a_locale_is_compiled_and_listed(named: Host, driver: Driver):
-    """Its line is uncommented, the others stay; a locale that is removed from the archive is compiled again."""
+    """The line of the locale is uncommented, and the others stay.
+
+    A locale that is missing in the archive is compiled again.
+    """
     named.sh("cp -a /etc/locale.gen /root/locale.gen")
     assert driver.apply("locale.present", "de_DE.UTF-8").changes == {"locale": "de_DE.UTF-8"}
     assert "de_DE.utf8\n" in named.run("locale", "-a").stdout
@@ -121,7 +124,7 @@ def test_a_locale_is_compiled_and_listed(named: Host, driver: Driver):
 
 
 def test_the_default_locale(named: Host, driver: Driver):
-    """Only LANG is set; systemd gives it to services at once."""
+    """Only LANG is set; services of systemd get the value at once."""
     named.sh("printf 'LC_TIME=C.UTF-8\\n' >/etc/default/locale")
     assert driver.apply("locale.system", "de_DE.UTF-8").changes == {"locale": "de_DE.UTF-8"}
     assert named.read("/etc/default/locale") == "LC_TIME=C.UTF-8\nLANG=de_DE.UTF-8\n"
@@ -135,7 +138,7 @@ def test_the_default_locale(named: Host, driver: Driver):
 
 
 def test_without_systemd_and_its_bus(run: lab.Run, layers: tuple[Path, ...]):
-    """With OpenRC, the same files are written and watched; a drop-in of systemd is refused in plain words."""
+    """With OpenRC, the same files are written and watched. A drop-in of systemd is refused with a clear error."""
     host = run.host("openrc", layers=(inits.layer(run, "openrc"), *layers), init=inits.INITS["openrc"].program)
     try:
         with Driver(host) as driver:

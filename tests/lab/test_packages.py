@@ -153,7 +153,7 @@ def test_a_package_file_is_installed(host: Host, driver: Driver):
 
 
 def test_failures_have_the_messages_of_apt(driver: Driver):
-    """A mistyped name gets the right one, and is no pattern; unmet dependencies and failing scripts are quoted."""
+    """The error suggests the right name for a mistyped one, or quotes unmet dependencies and failing scripts."""
     for name, why in {
         "tinny": r"cannot install tinny: Unable to locate package tinny; did you mean tiny\?",
         "tin.": r"cannot install tin\.: Unable to locate package tin\.; did you mean tiny\?",
@@ -201,7 +201,7 @@ def test_an_interrupted_installation_is_finished(host: Host, driver: Driver):
 
 
 def test_an_interrupted_unpacking_is_repeated(host: Host, driver: Driver):
-    """For apt, a half-installed package is installed, and nothing is to be done."""
+    """Otherwise apt would do nothing, because it regards a half-installed package as installed."""
     driver.apply("pkg.installed", "tiny")
     for flag in ("ok", "reinstreq"):
         host.sh(
@@ -214,7 +214,7 @@ def test_an_interrupted_unpacking_is_repeated(host: Host, driver: Driver):
 
 @pytest.mark.parametrize("victim", ["dpkg", "apt-get"])
 def test_a_killed_installation_may_be_tried_again(host: Host, driver: Driver, victim: str):
-    """It may have been killed for lack of memory, which says nothing about the package."""
+    """The cause may have been a lack of memory, which does not depend on the package."""
     killer = f'#!/bin/sh\ncase "$*" in *--unpack*) pkill -KILL -x {victim};; esac\nexec /root/dpkg "$@"\n'
     host.sh("cp /usr/bin/dpkg /root/")
     host.write("/usr/bin/dpkg", killer, 0o755)
@@ -266,7 +266,7 @@ def test_changes_of_a_failed_installation_are_reported(host: Host):
 
 
 def test_every_function_of_the_interface_works(driver: Driver):
-    """Templates and modules may use functions that no kind uses."""
+    """Templates and modules may call functions that no kind uses."""
     driver.apply("pkg.installed", "tiny", version="1.0")
 
     assert driver.call("pkg.upgrades") == {"tiny": {"current": "1.0", "candidate": "2.0"}}

@@ -36,9 +36,9 @@ def content(host: lab.Host) -> str:
 
 
 def test_a_package_whose_configuration_fails_is_tried_at_growing_intervals(agent: lab.Host) -> None:
-    """Its own attempts do not wake the resource, later resources are repaired, and it is reported as failed.
+    """The resource's own attempts do not wake it, later resources are repaired, and the resource is reported as failed.
 
-    Takes some seconds, to see that nothing else is reported.
+    The test takes some seconds, in which nothing else may be reported.
     """
     offer(agent, "sulky", scripts={"postinst": "echo x >>/srv/begun\necho 'not today' >&2\nexit 1\n"})
     agent.write("/etc/holdfast/states/sulky.sls", STATES.format(meta="[]"))
@@ -77,7 +77,7 @@ def test_a_package_whose_configuration_hangs_is_ended_by_its_timeout(agent: lab.
     agent.write("/srv/go", "")
     agent.run(
         "pkill", "-x", "sleep", check=False
-    )  # the script itself, where nothing ends processes that left the group of apt
+    )  # the script itself, because nothing ends processes that have left the group of apt
     agent.run("holdfast", "trigger", "pkg.installed[sulky]", check=False)
     lab.wait_for(
         "it is configured",

@@ -1,4 +1,4 @@
-"""Repositories of packages with a real apt: a signed one, which is served from a directory and by HTTP."""
+"""Repositories of packages with a real apt: a signed one, in a directory and on a web server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SERVER = f"cd /srv/signed; exec /opt/holdfast/bin/python -m http.server {PORT} -
 
 @pytest.fixture(scope="module")
 def keys() -> Iterator[tuple[signed.Signer, signed.Signer]]:
-    """Return the key of the repository, and that of somebody else."""
+    """Return the key of the repository, and another key."""
     with signed.signer() as own, signed.signer() as other:
         yield own, other
 
@@ -66,7 +66,7 @@ def files(host: Host) -> str:
 
 
 def test_a_repository_is_configured_with_its_key(host: Host, driver: Driver):
-    """A plan changes nothing; packages can be installed at once; again is nothing; absent removes all of it."""
+    """A plan and a second apply change nothing, packages can be installed at once, and absent removes everything."""
     declared = {"file": FILE, "key_url": "/srv/signed/key.asc", "humanname": "Lab"}
     before = host.contents()
 
@@ -102,7 +102,7 @@ def test_a_repository_is_configured_with_its_key(host: Host, driver: Driver):
     ],
 )
 def test_damage_is_reported_and_repaired(host: Host, driver: Driver, damage: str):
-    """Of the entry and of the key: content and mode."""
+    """The damage is to the content and the mode of the entry and of the key."""
     declared = {"file": FILE, "key_url": "/srv/signed/key.asc"}
     driver.apply("pkgrepo.managed", LINE, **declared)
     before = host.read(FILE), host.read(KEY)
@@ -118,7 +118,7 @@ def test_damage_is_reported_and_repaired(host: Host, driver: Driver, damage: str
 
 
 def test_a_repository_that_cannot_be_fetched_leaves_nothing(host: Host, driver: Driver):
-    """No server, and a key of somebody else: the error says so, and neither the entry nor the key is there."""
+    """If there is no server, or the key is a wrong one, the error says so. Neither entry nor key is written."""
     before, lists = files(host), host.sh("ls /var/lib/apt/lists")
     with pytest.raises(Failed, match=r"cannot fetch its lists of packages: .*127\.0\.0\.1") as caught:
         driver.apply("pkgrepo.managed", WEB, key_text=host.read("/srv/signed/key.asc"))
@@ -130,7 +130,7 @@ def test_a_repository_that_cannot_be_fetched_leaves_nothing(host: Host, driver: 
 
 
 def test_a_key_that_is_none_is_refused(host: Host, driver: Driver):
-    """Before anything is written: what is no key, what is a secret key, and what has another hash."""
+    """A file that is not a key, a secret key, and a key with another hash are refused before anything is written."""
     host.write("/srv/signed/page.html", "<html>not found</html>\n")
     wrong = hashlib.sha256(b"").hexdigest()
     for arguments, told in (
@@ -144,7 +144,7 @@ def test_a_key_that_is_none_is_refused(host: Host, driver: Driver):
 
 
 def test_it_is_served_by_http_with_key_and_keyserver(host: Host, driver: Driver, keys: tuple[signed.Signer, ...]):
-    """A fetched key is kept, so that it is restored without the server; a key server must send the right key."""
+    """A fetched key is kept, so it can be restored without the server. A key server must send the right key."""
     lookup = f"/pks/lookup?op=get&options=mr&exact=on&search=0x{keys[0].fingerprint.lower()}"
     digest = hashlib.sha256(keys[0].key.encode()).hexdigest()
     page = (
@@ -179,7 +179,10 @@ def test_it_is_served_by_http_with_key_and_keyserver(host: Host, driver: Driver,
 
 
 def test_a_running_agent_repairs_in_order(host: Host, keys: tuple[signed.Signer, ...]):
-    """Packages wait for the repository without a requisite; its damage is repaired; it is undone, and kept away."""
+    """Packages wait for the repository without a requisite.
+
+    Its damage is repaired. A removed state is undone, and `absent` keeps the repository away.
+    """
     host.write("/etc/holdfast/states/lab.asc", keys[0].key)
     host.write(
         "/etc/holdfast/states/site.sls",
@@ -193,7 +196,7 @@ def test_a_running_agent_repairs_in_order(host: Host, keys: tuple[signed.Signer,
     right = f"text({FILE!r}) + text({KEY!r}) == {host.read(FILE) + host.read(KEY)!r}"
     assert host.run("dpkg-query", "-W", "faraway").stdout
 
-    edit = f"echo '{LINE} extra' >{FILE}.new; mv {FILE}.new {FILE}"  # at once: it must not go on during the repair
+    edit = f"echo '{LINE} extra' >{FILE}.new; mv {FILE}.new {FILE}"  # in one step
     for damage in (f"rm {FILE}", f"echo x >{KEY}", edit, f"rm -r {KEY} {FILE}"):
         repair_times(host, damage, right, times=1)
         settled(host)

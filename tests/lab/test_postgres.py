@@ -1,4 +1,4 @@
-"""The package `postgres` on a real host: Debian's server, which lets the provider in by the name of its user."""
+"""The package `postgres` on a real host with Debian's server, which accepts the provider by the name of its user."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sql(host: lab.Host, query: str, database: str = "postgres") -> str:
 
 
 def test_the_example_works_without_any_configuration(shop: lab.Host) -> None:
-    """The provider runs as postgres and needs no password; the owner logs in with the one of the pillar."""
+    """The provider runs as postgres and needs no password; the owner logs in with the password of the pillar."""
     granted = "SELECT has_schema_privilege('reporting', 'app', 'usage')"
     lab.wait_for("the last state is applied", lambda: sql(shop, granted, "shop") == "t", interval=0.1)
     users = shop.sh("ps -eo user:20,args | grep '[p]ostgres_plugin.py' | cut -d' ' -f1 | sort -u").split()
@@ -48,7 +48,7 @@ def test_the_example_works_without_any_configuration(shop: lab.Host) -> None:
 
 
 def test_damage_is_repaired_and_the_journal_says_so(shop: lab.Host) -> None:
-    """The extension is back at once, also after a restart of the server; the password is in no journal."""
+    """The extension is restored at once, also after a restart of the server. The password is in no journal."""
     there = "SELECT 1 FROM pg_extension WHERE extname = 'hstore'"
     for damage in ("true", "systemctl restart postgresql"):
         lab.wait_for("the extension is there", lambda: sql(shop, there, "shop") == "1", interval=0.05)

@@ -53,7 +53,7 @@ def text(host: lab.Host) -> str:
 
 
 def converged(host: lab.Host) -> bool:
-    """Return whether everything is as declared, and has been for a while."""
+    """Return whether everything has been as declared for a while."""
     return host.run("holdfast", "status", check=False).returncode == 0 and "converged" in text(host)
 
 
@@ -70,7 +70,7 @@ def agent(host: lab.Host) -> lab.Host:
 
 
 def test_nothing_is_repaired_during_a_shutdown(agent: lab.Host) -> None:
-    """Three reboots, of a second each: once a shutdown begins, no repair starts or fails, and the agent delays none."""
+    """In three reboots, of a second each, no repair starts or fails during the shutdown; the agent delays none."""
     for _ in range(3):
         asked, before = time.time(), agent.pid
         with within(3):

@@ -39,7 +39,7 @@ def driver(site: Host) -> Iterator[Driver]:
 
 
 def test_requirements_are_those_of_pip(site: Host, driver: Driver) -> None:
-    """Packages of a new environment; conditions, extras, markers, and a file that includes another."""
+    """Requirements may have conditions, extras and markers, and be in a file that includes another one."""
     site.sh(f"rm -rf {VENV}")
     declared = {"pip_pkgs": ["tiny==1.9"], "env_vars": {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/srv/index"}}
     changes = driver.apply("virtualenv.managed", VENV, **declared).changes
@@ -69,7 +69,10 @@ def test_requirements_are_those_of_pip(site: Host, driver: Driver) -> None:
 
 
 def test_root_never_runs_what_a_user_can_change(site: Host, driver: Driver) -> None:
-    """Environments, files of requirements and directories of users need `user`; this host has no pip of its own."""
+    """Environments, requirement files and directories of a user are refused without `user`.
+
+    This host has no pip of its own.
+    """
     driver.apply("virtualenv.managed", VENV)
     site.sh("useradd -m app; runuser -u app -- touch /home/app/all.txt; runuser -u app -- mkdir -p /home/app/venv/bin")
     for arguments in ({"bin_env": "/home/app/venv"}, {"bin_env": VENV, "requirements": "/home/app/all.txt"}):

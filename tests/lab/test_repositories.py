@@ -1,4 +1,4 @@
-"""apt's repositories, signed ones among them: what apt itself makes of the files that the provider writes."""
+"""apt's repositories, also signed ones: apt reads the files that the provider writes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ def outcome(driver: Driver) -> str:
 
 @pytest.mark.parametrize("one_line", [False, True])
 def test_a_key_is_trusted_for_its_repository(signed: Host, driver: Driver, one_line: bool):
-    """Without it apt refuses the repository; it goes with the repository. Both formats of files work."""
+    """Without the key, apt refuses the repository.
+
+    The key is removed with the repository. Both formats of files work.
+    """
     driver.call("pkg.repo_set", REPO, options={"one_line": one_line})
     assert outcome(driver) == "failed"
     signed.sh("mv /etc/apt/sources.list /root")
@@ -97,7 +100,7 @@ def test_a_key_inside_the_file_is_kept(signed: Host, driver: Driver):
 
 
 def test_the_repositories_of_debian_itself_are_known(host: Host, driver: Driver):
-    """The file that Debian's installer of images writes, and the entry of the lab."""
+    """The provider reads the file of Debian's cloud images, and the entry of the lab."""
     host.write(
         "/etc/apt/sources.list.d/debian.sources",
         "Types: deb\nURIs: http://deb.debian.org/debian\nSuites: bookworm bookworm-updates\nComponents: main\n"

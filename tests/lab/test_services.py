@@ -56,7 +56,7 @@ def test_a_service_is_started_enabled_and_repaired(host: Host, driver: Driver):
     ],
 )
 def test_the_status_tells_how_a_service_has_ended(host: Host, driver: Driver, command: str, deed: str, told: str):
-    """Nothing is told of one that runs. systemd remembers the end of services that are enabled or have failed."""
+    """A running service has no end. systemd remembers the end of services that are enabled or have failed."""
     add_unit(host, "toy", f"[Service]\nExecStart=/bin/sh -c '{command}'\n[Install]\nWantedBy=multi-user.target\n")
     host.sh("rm -f /run/toy; mkfifo /run/toy; systemctl daemon-reload; systemctl enable toy; systemctl start toy")
     assert driver.call("service.status", ["toy"])["toy"]["extra"]["ended"] == ""
@@ -66,7 +66,10 @@ def test_the_status_tells_how_a_service_has_ended(host: Host, driver: Driver, co
 
 
 def test_who_asked_for_the_stop_of_a_service_is_told_if_sudo_has_recorded_it(host: Host, driver: Driver):
-    """Not of a stop without sudo, nor of a crash, and never by what sudo has refused or another program has written."""
+    """Nobody is named for a stop without sudo or a crash.
+
+    Refusals of sudo, and records that another program has written, do not count.
+    """
     add_unit(host, "toy")
     host.sh("useradd ann; useradd bob; echo 'ann ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/ann; systemctl daemon-reload")
     driver.apply("service.running", "toy", enable=True)
@@ -115,7 +118,7 @@ while os.waitpid(pid, os.WNOHANG) == (0, 0):
 
 
 def test_who_asked_for_the_stop_of_a_service_is_told_if_polkit_has_recorded_it(host: Host, driver: Driver):
-    """A rule of polkit that allows it without a password leaves no record, so nobody is named then.
+    """If a rule of polkit allows the stop without a password, there is no record, so nobody is named.
 
     The test takes some seconds: it installs polkit.
     """
@@ -183,7 +186,7 @@ def test_a_watch_reports_every_change_by_hand(host: Host, driver: Driver):
 
 
 def test_a_watch_reports_links_that_systemd_does_not_know(host: Host, driver: Driver):
-    """A link that is removed with rm, or made by hand, decides whether the service starts at the next boot."""
+    """Links that were removed or created by hand are reported: they decide whether the next boot starts the service."""
     add_unit(host, "toy")
     driver.apply("service.running", "toy", enable=True)
     watch = driver.watch("service.running", "toy")
@@ -200,7 +203,7 @@ def test_a_watch_reports_links_that_systemd_does_not_know(host: Host, driver: Dr
 
 
 def test_a_watch_reports_a_unit_that_appears(host: Host, driver: Driver):
-    """A service that does not exist yet can be watched, and a check of it is no error; its creation is reported."""
+    """A service that does not exist yet can be watched and checked; its creation is reported."""
     watch = driver.watch("service.running", "toy")
 
     assert driver.plan("service.running", "toy").changes == {"toy": True}
@@ -211,7 +214,7 @@ def test_a_watch_reports_a_unit_that_appears(host: Host, driver: Driver):
 
 
 def test_refresh_restarts_reloads_or_starts(host: Host, driver: Driver):
-    """A change that a service watches restarts it, or reloads it if that is declared, or starts it if it is stopped."""
+    """After a watched change, the service is restarted, or reloaded if that is declared; a stopped one is started."""
     add_unit(host, "toy", f"[Service]\nExecReload=/bin/touch /run/reloaded\n{SLEEPER.removeprefix('[Service]')}")
     driver.apply("service.running", "toy")
 
@@ -231,7 +234,7 @@ def test_refresh_restarts_reloads_or_starts(host: Host, driver: Driver):
 
 
 def test_a_service_that_exits_at_once_is_an_error_with_its_last_messages(host: Host, driver: Driver):
-    """For systemd, a start has succeeded when the service runs for a moment; here it has not."""
+    """For systemd, the start succeeds as soon as the service runs for a moment; Holdfast reports a failure."""
     add_unit(host, "toy", "[Service]\nExecStart=/bin/sh -c 'sleep 0.05; echo out of luck >&2; exit 3'\n")
 
     with pytest.raises(
@@ -273,7 +276,10 @@ def test_a_changed_unit_file_is_read_before_a_start(host: Host, driver: Driver):
 
 
 def test_a_unit_whose_file_was_away_is_restarted(host: Host, driver: Driver):
-    """While it runs: if systemd was reloaded meanwhile, it refuses the unit (EBUSY) until it is reloaded once more."""
+    """The unit is restarted while its service runs.
+
+    If systemd was reloaded meanwhile, it refuses the unit (EBUSY) until the next reload.
+    """
     file = "/usr/lib/systemd/system/toy.service"
     add_unit(host, "toy")
     driver.apply("service.running", "toy")
@@ -314,7 +320,7 @@ def test_unmask_includes_masks_until_the_next_boot(host: Host, driver: Driver):
 
 
 def test_a_service_that_failed_too_often_is_started(host: Host, driver: Driver):
-    """A start by hand would be refused for a while."""
+    """A start by hand would be refused by systemd for a while."""
     add_unit(host, "toy", SLEEPER.replace("[Install]", "Restart=on-failure\n[Install]"))
     host.sh(
         "systemctl daemon-reload; for n in 1 2 3 4 5 6; do systemctl start toy && systemctl kill -s KILL toy; "

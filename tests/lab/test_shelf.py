@@ -1,6 +1,6 @@
 """All kinds of the first shelf together on one host, with an agent that repairs each damage at its event.
 
-The table is `shelf.yaml`. What is special about a kind is in the module of its family.
+The table is `shelf.yaml`. Tests of the peculiarities of a kind are in the module of its family.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from holdfast.resources import registry
 pytestmark = pytest.mark.lab
 
 SOON = 1.0
-"""Seconds for the best of several repairs with an event; those without one would wait for a recheck, which is off."""
+"""Greatest seconds for the best of several repairs. Without an event, a repair would wait for a recheck, which is
+off."""
 OVERALL = 0.25
-"""Seconds for the median of all kinds. The goal is 50 ms; other tests run at the same time."""
+"""Greatest seconds for the median of all kinds. The goal is 50 ms, but other tests run at the same time."""
 SLOW = 20.0
-"""Seconds for a repair by a tool that is slow itself."""
+"""Greatest seconds for a repair by a slow tool."""
 ELSEWHERE = frozenset({"pip.removed", "pip.uptodate"})
-"""Kinds of these families that the module of the family shows."""
+"""Kinds of these families that the tests of the family cover."""
 BEFORE = frozenset({"file", "cron", "service"})
 """Families with kinds that are older than the shelf."""
 
@@ -40,7 +41,7 @@ watched = [row for row in ROWS if row.damages]
 
 @pytest.fixture(scope="module")
 def host(run: Run, layers: tuple[Path, ...], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    """A host with the tools of all kinds, and with something to change for each of them."""
+    """A host with the tools of all kinds, and with a thing for each kind to change."""
     index = tmp_path_factory.mktemp("index")
     for version in ("1.10", "2.0"):
         wheel(index, "tiny", version)
@@ -55,7 +56,7 @@ def host(run: Run, layers: tuple[Path, ...], tmp_path_factory: pytest.TempPathFa
 
 
 def agent(host: Host, states: str, *, noop: bool = False) -> None:
-    """Let an agent have these states, and wait until it has nothing more to do."""
+    """Give these states to an agent, and wait until it has converged."""
     settings = f"engine: {{recheck: 0, flap_limit: 1000, noop: {str(noop).lower()}}}\n"
     host.write(STATES, states)
     host.write("/etc/holdfast/agent.yaml", settings)
@@ -71,7 +72,7 @@ def wrong(host: Host, expected: Mapping[str, str]) -> Sequence[str]:
 
 @pytest.fixture(scope="module")
 def applied(host: Host) -> Sequence[Mapping[str, bool]]:
-    """What `holdfast apply` has changed from nothing, and when it ran again: kind -> whether it succeeded."""
+    """Results of `holdfast apply` on the fresh host, and of a second run: kind -> whether it succeeded."""
     host.run("systemctl", "stop", "holdfast")
     host.write(STATES, shelf.sls(row.states for row in ROWS))
     runs = [json.loads(host.run("holdfast", "apply", "--format=json", check=False).stdout) for _ in range(2)]
@@ -89,9 +90,9 @@ def kept(host: Host, applied: Sequence[Mapping[str, bool]]) -> Host:
 
 @pytest.fixture(scope="module")
 def repaired(kept: Host) -> Mapping[str, Sequence[float | None]]:
-    """The seconds that the repairs of each kind have taken."""
+    """The seconds that the repairs of each kind took."""
     most = max(len(row.damages) for row in watched)
-    rows = watched[::-1]  # what lies in a thing is damaged before the thing
+    rows = watched[::-1]  # the content of a thing is damaged before the thing itself
     turns = [(row, row.damages[turn]) for turn in range(most) for row in rows if turn < len(row.damages)]
     taken = all_repair_times(kept, [Damage(damage, row.right, row.times, row.calm) for row, damage in turns])
     found: dict[str, list[float | None]] = {row.kind: [] for row in watched}
@@ -102,7 +103,7 @@ def repaired(kept: Host) -> Mapping[str, Sequence[float | None]]:
 
 
 def test_every_kind_has_a_row():
-    """A new kind of these families is shown here, too."""
+    """A new kind of these families must have a row in the table."""
     shown = {
         kind
         for row in ROWS
@@ -136,7 +137,7 @@ def test_removed_states_are_undone(host: Host):
 
 
 def test_states_are_applied_from_nothing_and_again(host: Host, applied: Sequence[Mapping[str, bool]]):
-    """The second time, nothing differs."""
+    """The second apply finds nothing to do."""
     assert wrong(host, {row.kind: row.right for row in ROWS}) == [], applied[0]
     assert applied[1] == {row.kind: True for row in ROWS if row.action}
 
@@ -156,11 +157,11 @@ def test_an_agent_repairs_damage_at_its_event(repaired: Mapping[str, Sequence[fl
 
 
 def test_no_secret_is_told(kept: Host, repaired: Mapping[str, Sequence[float | None]]):
-    """Neither the answer to a question of debconf, nor its damage, is in the log, the status or the history."""
+    """The declared answer to debconf's question, and the wrong one, are not in the log, the status or the history."""
     assert "hunter2" not in kept.sh("journalctl --no-pager --all; holdfast status --all; holdfast history")
 
 
 def test_states_that_remove_something(kept: Host):
-    """The agent removes it when its state is exchanged in the file."""
+    """The agent removes the thing when the state file declares its absence."""
     agent(kept, shelf.sls(row.removed for row in removable))
     assert wrong(kept, {row.kind: row.gone for row in removable}) == []

@@ -1,4 +1,4 @@
-"""Keys of users and of hosts with the real sshd: a login works with exactly what is declared."""
+"""Keys of users and of hosts with the real sshd: a login works with exactly the declared keys."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def login(host: Host, user: str = "alice", *more: str, command: str = "echo in")
 
 
 def test_a_key_opens_the_door_and_its_absence_closes_it(host: Host, key: str):
-    """From nothing, with the modes that sshd demands, and with options."""
+    """The key is added with the modes that sshd demands, with options, and removed."""
     with Driver(host) as driver:
         assert login(host) == ""
         assert driver.apply("ssh_auth.present", key, user="alice").changes == {key.split()[1]: "New"}
@@ -57,7 +57,7 @@ def test_a_key_opens_the_door_and_its_absence_closes_it(host: Host, key: str):
 
 
 def test_what_sshd_would_ignore_is_corrected_or_refused(host: Host, key: str):
-    """StrictModes: sshd ignores a file in a directory that others may write. A false type is an error."""
+    """With StrictModes, sshd ignores a file in a directory that others may write. A wrong type of key is an error."""
     with Driver(host) as driver:
         driver.apply("ssh_auth.present", key, user="alice")
         host.sh("chmod 777 /home/alice/.ssh")
@@ -80,7 +80,7 @@ def test_only_the_listed_keys_remain(host: Host, key: str):
 
 
 def test_a_host_is_known_only_by_the_declared_key(host: Host):
-    """The key of the real server is fetched and compared; ssh-keygen finds the hashed name; another key is refused."""
+    """The key of the real server is fetched and compared. ssh-keygen finds the hashed name. Another key is refused."""
     told = host.sh("ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub").split()[1]
     other = host.sh("ssh-keygen -lf /root/other.pub").split()[1]
     known = {"user": "alice", "enc": "ed25519"}
@@ -95,7 +95,7 @@ def test_a_host_is_known_only_by_the_declared_key(host: Host):
         assert driver.apply("ssh_known_hosts.present", "localhost", fingerprint=told, **known).right
         ssh = "ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o HostKeyAlgorithms=ssh-ed25519 alice@localhost"
         refused = host.run("su", "alice", "-c", ssh, check=False).stderr
-        assert "Permission denied" in refused  # by the server, which alice therefore trusts
+        assert "Permission denied" in refused  # sent sent sent sent by the server, which alice therefore trusts
         assert not driver.apply("ssh_known_hosts.absent", "localhost", user="alice").right
         assert host.read(file) == ""
         assert "Host key verification failed" in host.run("su", "alice", "-c", ssh, check=False).stderr

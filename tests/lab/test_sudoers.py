@@ -26,7 +26,7 @@ def may(host: Host, command: str) -> bool:
 
 
 def test_a_user_may_run_what_is_declared(host: Host):
-    """And nothing else."""
+    """A user may run the declared command, and no other."""
     rules = "alice ALL = (root) NOPASSWD: /bin/true"
     with Driver(host) as driver:
         assert not may(host, "/bin/true")
@@ -37,7 +37,7 @@ def test_a_user_may_run_what_is_declared(host: Host):
 
 
 def test_wrong_rules_never_reach_sudo(host: Host):
-    """Neither by this kind, nor by `check_cmd` of file.managed, as formulas have it; the former file stays."""
+    """The kind refuses them, and so does `check_cmd` of file.managed, which formulas use; the former file stays."""
     with Driver(host) as driver:
         driver.apply("sudoers.include", "operators", contents="User_Alias A = alice")
         for contents in ("alice ALL = (root", "alice ALL = NOPASSWD /bin/x\n\0"):
@@ -54,7 +54,10 @@ def test_wrong_rules_never_reach_sudo(host: Host):
 
 
 def test_a_kill_during_the_check_leaves_no_wrong_rules(host: Host):
-    """The new file contradicts another one: the agent is killed in its last check, before anything is in place."""
+    """The new file contradicts another one.
+
+    The agent is killed during its last check, before the file is put in place.
+    """
     host.write("/etc/holdfast/states/site.sls", "second:\n  sudoers.include:\n    - contents: User_Alias A = bob\n")
     host.sh("mv /usr/sbin/visudo /root/visudo")
     killer = 'test $(wc -l </root/calls) = 2 && pkill -KILL -f "holdfast apply"'

@@ -38,7 +38,7 @@ def exists(host: lab.Host, path: str) -> bool:
 
 
 def test_install_is_idempotent_and_uninstall_keeps_the_states(agent: lab.Host) -> None:
-    """The user's own files stay in both cases."""
+    """The user's own files stay after either verb."""
     drop(agent, "mine", "/tmp/mine:\n  file.managed:\n    - contents: mine\n")
     agent.run("holdfast", "install")
 
@@ -73,7 +73,10 @@ def test_systemd_is_notified_of_the_agents_state(agent: lab.Host) -> None:
 
 
 def test_reload_applies_new_settings_and_notifies_systemd(agent: lab.Host) -> None:
-    """`systemctl reload` returns when it is done; after a broken agent.yaml the old one stays in force."""
+    """`systemctl reload` returns when the reload is complete.
+
+    With an invalid agent.yaml, the old one stays in force.
+    """
     agent.write("/etc/holdfast/agent.yaml", "engine: {noop: true}\n")
     agent.run("systemctl", "reload", "holdfast")
     drop(agent, "a", "/tmp/a:\n  file.managed:\n    - contents: a\n")
@@ -100,7 +103,7 @@ def test_stop_ends_within_five_seconds_during_a_long_command(agent: lab.Host) ->
 
 @pytest.mark.timeout(300)
 def test_a_hung_loop_is_restarted_by_the_watchdog(agent: lab.Host) -> None:
-    """A kind blocks the event loop for ever."""
+    """The loop hangs because a kind blocks it for ever."""
     agent.sh("mkdir -p /etc/systemd/system/holdfast.service.d")
     agent.write("/etc/systemd/system/holdfast.service.d/quick.conf", "[Service]\nWatchdogSec=2\n")
     agent.sh("systemctl daemon-reload; systemctl stop holdfast")
@@ -131,7 +134,7 @@ def test_a_kill_at_any_moment_leaves_nothing_half_done(agent: lab.Host, moment: 
     )
     drop(agent, "kill", files + hook)
     lab.wait_for("the first file", lambda: exists(agent, "/srv/k/f0"), interval=0.01)
-    time.sleep(moment)  # the moment is an input of the test, not a wait
+    time.sleep(moment)  # the duration is an input of the test, not a wait for an event
     agent.run("systemctl", "kill", "-s", "KILL", "holdfast")
     lab.wait_for(
         "the agent is back and done",
@@ -217,8 +220,8 @@ def groups(host: lab.Host) -> list[str]:
 def test_a_command_that_is_ended_leaves_nothing_behind(agent: lab.Host) -> None:
     """With a delegated control group, all processes of a command end with it.
 
-    This includes processes that have left its session, or that moved to a session of logind. A command that exits by
-    itself keeps its group.
+    This includes processes that have left the command's session, or that have moved to a session of logind. A command
+    that exits by itself keeps its group.
     """
     agent.write("/srv/escape", ESCAPING.lstrip(), 0o755)
     agent.sh("touch /run/left; chmod 666 /run/left")

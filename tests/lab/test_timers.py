@@ -1,4 +1,4 @@
-"""Timers and drop-in files with a real systemd, repaired by a running agent."""
+"""Timers and drop-in files with a real systemd, which a running agent repairs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def shown(host: Host, unit: str, name: str) -> str:
 
 
 def test_the_timer_runs_and_starts_its_service(timed: Host) -> None:
-    """At boot, too. A second look finds nothing to do."""
+    """The timer is also enabled for the boot. A second check finds nothing to do."""
     assert shown(timed, "mark.timer", "ActiveState") == "active"
     assert shown(timed, "mark.timer", "UnitFileState") == "enabled"
     lab.wait_for("the service has run", lambda: timed.run("test", "-e", "/run/marked", check=False).returncode == 0)
@@ -72,7 +72,7 @@ def test_the_timer_runs_and_starts_its_service(timed: Host) -> None:
 
 
 def test_a_changed_service_is_read_again(timed: Host) -> None:
-    """Also when systemd has read the change already."""
+    """The service is restored even if systemd has read the change already."""
     path = "/etc/systemd/system/mark"
     timed.sh(f"sed -i s/marked/other/ {path}.service; systemctl daemon-reload")
     lab.wait_for("systemd has the declared service", lambda: "/run/marked" in shown(timed, "mark.service", "ExecStart"))

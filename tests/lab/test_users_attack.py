@@ -135,7 +135,10 @@ def different(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 
 def test_a_user_gains_nothing_by_any_trap(site: Site) -> None:
-    """All kinds and traps in one tree: nothing outside is changed, read or left behind; everything else is applied."""
+    """All kinds and traps are in one tree.
+
+    Nothing outside is changed, read or left behind; everything else is applied.
+    """
     host = site.host
     host.write("/etc/holdfast/states/tree/inner", "salt\n")
     host.write("/etc/holdfast/states/tree/sub/inner", "salt\n")
@@ -178,9 +181,9 @@ class Trust:
     """Shell script, run as root in an empty directory of root, `$D`; `$T` is a directory of the user."""
     command: str = "holdfast apply --states $D/states --state-dir $D/state"
     names: str = HOME
-    """What the error must name: the first directory on the path that is not root's, or the user's file."""
+    """Path that the error must name: the first directory that does not belong to root, or the user's file."""
     refused: bool = True
-    """Whether it must fail; otherwise it may continue without what it does not trust."""
+    """Whether the verb must fail; otherwise it may continue without the untrusted file."""
 
 
 MARK = "touch $D/mark"
@@ -340,7 +343,7 @@ TRUST = [
 def test_only_files_that_root_alone_can_write_are_trusted(site: Site) -> None:
     """A user's states, pillar, settings, grains, kinds and state directory are refused.
 
-    What root's templates read on the user's paths is the user's own data.
+    The data that root's templates read on the user's paths belong to the user.
     """
     host = site.host
     host.sh(
@@ -385,7 +388,7 @@ def test_only_files_that_root_alone_can_write_are_trusted(site: Site) -> None:
 
 
 def test_files_that_the_agent_writes_cannot_be_redirected(site: Site) -> None:
-    """The file of the metrics, the socket, and the output of a command, all in a directory that a user redirects."""
+    """The file of the metrics, the socket, and the output of a command are all in a directory that a user redirects."""
     host = site.host
     host.sh(f"mkdir {VICTIMS}/own; echo secret >{VICTIMS}/own/secret")
     site.as_user(
@@ -448,7 +451,7 @@ for _ in range(3000):
     os.makedirs("deep", exist_ok=True)
 print("planted", flush=True)
 """
-"""Fills the user's directories; they are in memory, which ends with the host."""
+"""Fills the user's directories, which are in memory and disappear with the host."""
 GROWS = """\
 import os, sys
 file = os.open("/dev/shm/u/grows", os.O_CREAT | os.O_WRONLY, 0o644)
@@ -487,9 +490,9 @@ for path in map(str.strip, sys.stdin):
         time.sleep(0.005)
     print(taken, flush=True)
 """
-"""Damages files that root names, one after the other, and tells in how many seconds each is repaired.
+"""Damages files that root names, one after the other, and prints the seconds after which each is repaired.
 
-One process does it all, because a new one for each look would be most of the load on the machine.
+One process does this for all files: a new process for each check would be most of the load on the machine.
 """
 KEPT = """\
 {% for number in range(FILES) %}
@@ -517,11 +520,11 @@ KEPT = """\
 """
 
 
-@pytest.mark.timeout(900)  # most of it is the work of the user, who makes 250 000 entries
+@pytest.mark.timeout(900)  # most of this time is for the user's 250 000 entries
 def test_no_amount_of_data_of_a_user_delays_other_repairs(site: Site) -> None:
     """Huge directories, trees and files, growing files, a tree too deep for any path, and a file system that hangs.
 
-    The agent repairs meanwhile: while the user makes all this, and while the agent checks it and arms its watches.
+    The agent repairs files while the user creates all this, and while the agent checks it and arms its watches.
     """
     host = site.host
     host.write("/etc/holdfast/agent.yaml", "durable: false\n")
@@ -575,7 +578,7 @@ def test_no_amount_of_data_of_a_user_delays_other_repairs(site: Site) -> None:
     print(told)  # noqa: T201 - shown with -rP, and after a failure
 
     assert pid == host.run("systemctl", "show", "-P", "MainPID", "holdfast").stdout.strip(), "it is the same process"
-    assert max(times) < 8, told  # one that waits for a walk, or for a large tree to be armed, takes ten seconds
+    assert max(times) < 8, told  # ten, if it had to wait for a walk or for many watches
     assert sorted(times)[len(times) * 3 // 4] < 2, told
     assert big - small < 150 << 10, told
     assert watches < 50_000, told

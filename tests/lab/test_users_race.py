@@ -164,7 +164,7 @@ def ground() -> Iterator[Ground]:
 
 
 def alternate(number: int, *choices: Any) -> Any:
-    """Return one of some values in turn, another for each round of all variants."""
+    """Return one of some values in turn, the next one in each round of all variants."""
     return choices[number // 8 % len(choices)]
 
 
@@ -286,9 +286,9 @@ KINDS = (
 
 
 def test_each_kind_of_file_takes_part() -> None:
-    """A new kind has to be added here."""
+    """A new kind of file must be added to the table."""
     files = {kind for kind in KINDS if "." not in kind}
-    assert {*files, "accumulated"} == set(registry.functions("file"))  # that one touches no file
+    assert {*files, "accumulated"} == set(registry.functions("file"))  # this kind touches no file
 
 
 @pytest.mark.timeout(600)
@@ -338,7 +338,7 @@ CHECKS = 40
 
 @pytest.mark.parametrize("force", [True, False])
 async def test_git_of_root_affects_no_files_outside(ground: Ground, force: bool) -> None:
-    """The home of the user lies in a clone of root, which tracks files there: they are neither changed nor shown."""
+    """A clone of root contains the home of the user, and tracks files there; git neither changes nor shows them."""
     tracked = ("f", "d/f", "d/t/a", "d/t/b/c")
     remote = GitRemote(ground.base / "remote")
     remote.commit({"top": "tracked\n", **{f"home/{name}": "tracked\n" for name in tracked}})
@@ -368,7 +368,7 @@ async def test_git_of_root_affects_no_files_outside(ground: Ground, force: bool)
 
 
 def test_a_file_system_that_is_mounted_at_the_wrong_moment_delays_nothing(ground: Ground) -> None:
-    """A user may mount one that never answers between root's checks of the mount table and of the path."""
+    """A user may mount a file system that never answers, between root's checks of the mount table and of the path."""
     if not Path("/dev/fuse").exists():
         pytest.skip("there is no FUSE here")
     environment = {**os.environ, "PYTHONPATH": f"{HERE.parents[1] / 'src'}:{HERE.parent / 'support'}"}

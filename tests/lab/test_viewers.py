@@ -1,4 +1,4 @@
-"""Users of an installed host who may look at the agent, and the server for them, under a real systemd."""
+"""Viewers of an installed agent, and the server for them, under a real systemd."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def agent(host: lab.Host) -> lab.Host:
 
 
 def test_members_of_the_group_see_the_agent_and_no_secret(agent: lab.Host) -> None:
-    """The others are not permitted; nobody but root controls it."""
+    """Other users see nothing, and only root can control the agent."""
     code, said = as_user(agent, "ann", "holdfast", "status")
     assert (code, "file.managed[/root/secret]" in said) == (0, True)
     for words in (("status", "--format", "json"), ("why", "/root/secret"), ("log",)):
@@ -57,7 +57,7 @@ def test_members_of_the_group_see_the_agent_and_no_secret(agent: lab.Host) -> No
 
 
 def test_the_server_runs_as_a_user_of_its_own(agent: lab.Host) -> None:
-    """It is installed, and not enabled. Members of the group reach it, others do not."""
+    """The server is installed but not enabled. Members of the group can connect, others cannot."""
     shown = agent.run("systemctl", "show", "-P", "UnitFileState,ActiveState", "holdfast-serve").stdout
     assert "disabled" in shown
 
@@ -78,7 +78,7 @@ def test_the_server_runs_as_a_user_of_its_own(agent: lab.Host) -> None:
 
 
 def test_without_the_group_health_says_so_until_it_is_made(agent: lab.Host) -> None:
-    """The agent goes on; `holdfast install` repairs it without a restart."""
+    """The agent keeps running; `holdfast install` creates the group, without a restart."""
     agent.sh("gpasswd -d ann holdfast; groupdel holdfast; rm /run/holdfast/view.sock")
     lab.wait_for("the condition", lambda: "view-unavailable" in agent.run("holdfast", "status", check=False).stdout)
     assert agent.run("test", "-e", "/run/holdfast/view.sock", check=False).returncode != 0
@@ -89,7 +89,7 @@ def test_without_the_group_health_says_so_until_it_is_made(agent: lab.Host) -> N
 
 
 def test_uninstall_keeps_a_group_with_members(agent: lab.Host) -> None:
-    """And removes one without."""
+    """A group without members is removed."""
     said = agent.run("holdfast", "uninstall").stdout
     assert "kept the group holdfast, which has members: ann" in said
     assert "holdfast-serve.service" in said

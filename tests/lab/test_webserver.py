@@ -36,7 +36,7 @@ class Web:
         return False
 
     def damage(self, script: str) -> None:
-        """Do this as root, and remember the time."""
+        """Run this damage as root, and remember the time."""
         self.mark = time.time()
         self.host.sh(script)
 
@@ -79,7 +79,7 @@ def _up(host: lab.Host) -> bool:
 
 @pytest.fixture(autouse=True)
 def _calm(web: Web) -> None:
-    """Start each test when the damage of the previous one is repaired."""
+    """Each test starts when the damage of the previous one is repaired."""
     web.quiet()
 
 
@@ -104,7 +104,7 @@ def test_an_edited_page_is_restored_with_a_diff_in_the_journal(web: Web) -> None
 
 
 def test_a_deleted_page_is_restored(web: Web) -> None:
-    """The same file is written again."""
+    """The page is written again after it was deleted."""
     web.damage(f"rm {PAGE}")
 
     lab.wait_for("the page is back", lambda: web.host.run("test", "-e", PAGE, check=False).returncode == 0)
@@ -142,14 +142,14 @@ def test_a_broken_configuration_in_the_states_is_never_installed(web: Web) -> No
     "damage", ["systemctl stop nginx", "systemctl kill -s KILL --kill-whom=all nginx", "systemctl kill -s KILL nginx"]
 )
 def test_a_stopped_or_killed_server_is_started_again(web: Web, damage: str) -> None:
-    """D-Bus reports the change."""
+    """A stop and a kill are reported by D-Bus, and the server is started."""
     web.damage(damage)
     web.journalled(RESOURCE="service.running[", CAUSE="drift", CHANGES="nginx")
     lab.wait_for("the page is served again", web.serves)
 
 
 def test_a_disabled_unit_is_enabled_again(web: Web) -> None:
-    """The server would not start at the next boot."""
+    """Otherwise, the server would not start at the next boot."""
     web.damage("systemctl disable -q nginx")
     lab.wait_for(
         "it is enabled",

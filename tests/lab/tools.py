@@ -11,7 +11,7 @@ from lab import Host, Run
 
 PACKAGES = "acl git locales logrotate openssh-server postfix"
 QUIET = "systemctl disable --quiet --now postfix ssh logrotate.timer; rm -rf /var/log/journal/* /var/lib/apt/lists/*"
-"""Services that a test needs are started by it."""
+"""Stops the services of the packages; a test starts those that it needs."""
 
 
 def layer(run: Run) -> Path:

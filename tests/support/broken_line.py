@@ -1,4 +1,4 @@
-"""A connection to a server on loopback that can be cut and held up."""
+"""A connection to a server on loopback that a test can cut or hold."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Self
 
 
 class BrokenLine:
-    """Passes connections on from its own `port`; refuses them unless `up`, and holds everything up unless `flows`."""
+    """Forwards connections from its own `port`. Refuses them unless `up`, and holds all bytes back unless `flows`."""
 
     def __init__(self, port: int) -> None:
         self.port = 0
@@ -36,7 +36,7 @@ class BrokenLine:
             await asyncio.wait(self._tasks)
 
     def cut(self) -> None:
-        """Cut all connections, with whatever is on its way."""
+        """Cut all connections, and drop the bytes that are not delivered yet."""
         for end in self._ends:
             end.transport.abort()
 

@@ -12,7 +12,7 @@ from typing import Any
 async def cancelled_at(number: int, work: Coroutine[Any, Any, Any]) -> bool:
     """Run a coroutine in a task of its own that is cancelled when it waits for the n-th time.
 
-    Return whether it waited so often. Other errors than the cancellation are raised.
+    Return whether it waited so often. Errors other than the cancellation are raised.
     """
     reached = False
 

@@ -34,8 +34,8 @@ _allowed: tuple[str, ...] = ()
 def changing_only_below(*paths: Path | str) -> Iterator[None]:
     """Raise `AssertionError` in the body at the first change of a path that is not below these.
 
-    The event of `open` does not tell the directory of a relative path, so such paths pass; a file that is created like
-    that is found when it is renamed.
+    The event of `open` does not contain the directory of a relative path, so such paths pass. A file that is created by
+    a relative path is found when it is renamed.
     """
     global _allowed  # noqa: PLW0603 - a hook cannot be removed, so it asks this
     _allowed = tuple(map(str, paths))

@@ -1,4 +1,4 @@
-"""A proxy on loopback whose connections a test can cut: at once, or so that nothing passes any more."""
+"""A proxy on loopback whose connections a test can end at once, or keep open without passing any bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class CuttingProxy:
-    """Passes bytes on to a port of loopback."""
+    """Forwards bytes to a port of loopback."""
 
     def __init__(self, port: int) -> None:
         self._target = port
@@ -25,7 +25,7 @@ class CuttingProxy:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Cut all connections, and listen no longer."""
+        """Cut all connections, and stop listening."""
         assert self._server is not None
         self._server.close()
         self._flowing.set()
@@ -44,11 +44,11 @@ class CuttingProxy:
             writer.transport.abort()
 
     def hold(self) -> None:
-        """Let nothing pass in any direction; no connection ends."""
+        """Stop forwarding in both directions; no connection ends."""
         self._flowing.clear()
 
     def release(self) -> None:
-        """Pass on what was held, and what follows."""
+        """Forward the bytes that were held, and all that follow."""
         self._flowing.set()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""How long tests wait for what must happen, and what may not take longer."""
+"""How long tests wait for an event, and the check that a block does not take too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package of the example tests/idl/ec2, written by hand: what its sources mean."""
+"""The package of the example tests/idl/ec2, written by hand, as the compiler must read it."""
 
 from __future__ import annotations
 

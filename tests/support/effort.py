@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 TRIES = 5
-"""Times that something is measured before it counts as too slow: others may be at work on the same cores."""
+"""Greatest number of measurements before code counts as too slow: other processes may use the same cores."""
 
 
 def unit() -> None:

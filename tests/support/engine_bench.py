@@ -1,4 +1,4 @@
-"""Run an engine in a test: give it states, cause an event, look at what it did.
+"""Run an engine in a test: give it states, cause an event, check what it has done.
 
     async def test_drift_is_repaired(bench: Bench, machine: Machine) -> None:
         async with bench.running(state("a"), state("b", watch=["a"])):
@@ -14,8 +14,8 @@
 - `machine` is what the engine manages. A test changes it (`drift`, `broken`, `hold` and `free`) and asserts what
   was done to it (`settings`, `log`).
 - `bench.outcomes`, `bench.notices` and `bench.passes` are what the engine has reported.
-- The fixture `machine`, and so `bench`, makes the test run in virtual time (`virtual_time.py`): nothing waits.
-  `bench.elapse()` lets the engine do everything that it can do now, `bench.elapse(3600)` lets an hour pass.
+- The fixture `machine`, and so `bench`, makes the test run in virtual time (`virtual_time.py`), so no test really
+  waits. `bench.elapse()` lets the engine do everything that it can do now, `bench.elapse(3600)` lets an hour pass.
   `bench.until(wanted)` waits for an event, `bench.turns(condition)` for a moment in between.
 """
 
@@ -125,7 +125,8 @@ def pending(engine: Engine) -> list[str]:
 class Bench:
     """Engines on a fake machine, and the events that they have reported.
 
-    The journal is in memory. With a path it is a file, which the next engine reads: so a test restarts the agent.
+    The journal is in memory. With a path it is a file, which the next engine reads; in this way a test restarts the
+    agent.
     """
 
     def __init__(self, machine: Machine, journal: Path | None = None) -> None:
@@ -190,7 +191,7 @@ class Bench:
     # -- time ------------------------------------------------------------------------------------------------------
 
     async def elapse(self, seconds: float = 0) -> None:
-        """Let virtual time pass, and let everything happen that can happen until then; 0: the clock stands still."""
+        """Let virtual time pass, with everything that can happen until then; 0: the clock stands still."""
         await asyncio.sleep(seconds)
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)

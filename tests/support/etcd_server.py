@@ -25,7 +25,7 @@ def installed() -> bool:
 
 
 def free_port() -> int:
-    """Return a port of loopback that nobody uses now."""
+    """Return an unused port of loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -47,16 +47,16 @@ class Member:
 
     @property
     def peer(self) -> str:
-        """How the other members reach it."""
+        """The URL by which the other members reach this one."""
         return f"{self.name}=http://127.0.0.1:{self.peer_port}"
 
     @property
     def running(self) -> bool:
-        """Whether its process runs."""
+        """Whether the process of the member runs."""
         return self._process is not None and self._process.poll() is None
 
     def start(self, cluster: str, scheme: str = "http") -> None:
-        """Start it; a second time with the data of the first."""
+        """Start the member. A second start uses the data of the first."""
         client, peer = f"{scheme}://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.peer_port}"
         with Path(f"{self._directory}.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -69,7 +69,7 @@ class Member:
             )  # fmt: skip
 
     def wait(self) -> None:
-        """Wait until it accepts connections."""
+        """Wait until the member accepts connections."""
         until = time.monotonic() + DEADLINE
         while True:
             try:
@@ -82,7 +82,7 @@ class Member:
                 return
 
     def status(self) -> dict[str, Any]:
-        """Return what it says of itself; nothing if it does not answer."""
+        """Return the status that the member reports; empty if it does not answer."""
         request = urllib.request.Request(f"http://{self.endpoint}/v3/maintenance/status", b"{}")
         try:
             with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
@@ -96,7 +96,7 @@ class Member:
             self._process.send_signal(number)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the member."""
         if self._process:
             self._process.kill()
             self._process.wait()
@@ -104,7 +104,7 @@ class Member:
 
 
 class Cluster:
-    """Some members, in a temporary directory; `durable`: on a disk, flushing what they write."""
+    """Some members, in a temporary directory. `durable`: they write to a disk, and flush."""
 
     def __init__(
         self, size: int = 1, options: Sequence[str] = (), scheme: str = "http", *, durable: bool = False
@@ -131,7 +131,7 @@ class Cluster:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def start(self, member: Member) -> None:
-        """Start a member, again if it was killed."""
+        """Start a member, also one that was killed."""
         member.start(",".join(each.peer for each in self.members), self._scheme)
 
     def leader(self) -> Member:
@@ -145,14 +145,14 @@ class Cluster:
         raise RuntimeError("the cluster has no leader")
 
     def post(self, path: str, token: str = "", **values: Any) -> dict[str, Any]:
-        """Send a request of the JSON gateway, for what the driver has no need of; return the answer."""
+        """Send a request to the JSON gateway, for functions that the driver does not need; return the answer."""
         url = f"http://{self.endpoints[0]}/v3/{path}"
         request = urllib.request.Request(url, json.dumps(values).encode(), {"Authorization": token} if token else {})
         with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
             return dict(json.load(answer))
 
     def demand_users(self, password: str) -> None:
-        """Answer users with a password only. The user `root`, who has this one, may do everything."""
+        """Make the cluster demand a password. The user `root` with this password may do everything."""
         self.post("auth/user/add", name="root", password=password)
         self.post("auth/role/add", name="root")
         self.post("auth/user/grant", user="root", role="root")

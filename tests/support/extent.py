@@ -1,4 +1,4 @@
-"""How many cases the tests try: all of them on CI, elsewhere a different part of the long ones in each run."""
+"""How many cases the tests try: all of them on CI; elsewhere, in each run, a different part of the slow ones."""
 
 from __future__ import annotations
 

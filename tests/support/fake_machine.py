@@ -54,9 +54,9 @@ class Machine:
     long_calls: set[str] = field(default_factory=set)
     """Names whose probe makes a call that is expected to take long."""
     busy: list[str] = field(default_factory=list)
-    """Names that a kind works on now."""
+    """Names of the settings that a kind is working on."""
     overlaps: list[str] = field(default_factory=list)
-    """Names that two calls have worked on at once."""
+    """Names of the settings that two calls have worked on at once."""
 
     @contextmanager
     def at(self, name: str) -> Iterator[None]:

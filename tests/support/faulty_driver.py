@@ -44,7 +44,10 @@ class FaultyDriver(MemoryDriver):
         return await super().get(table, id)
 
     async def commit(self, transaction: DbTransaction) -> int:
-        """Write, or fail before the write, or after it: then whether it was made is unknown to the caller."""
+        """Write, or fail before or after the write.
+
+        After such a failure, the caller does not know whether it was made.
+        """
         await self._fail("write")
         revision = await super().commit(transaction)
         await self.delay()

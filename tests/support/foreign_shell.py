@@ -1,4 +1,4 @@
-"""Processes that do not descend from the tests, so that the agent takes them for those of other people."""
+"""Processes that do not descend from the tests, so the agent takes them for processes of other people."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Stranger:
         self._lines = (directory / "in").open("w")
 
     def __enter__(self) -> Self:
-        """Return the stranger, which runs already."""
+        """Return the stranger, whose shell runs already."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -45,14 +45,14 @@ class Stranger:
         self._lines.close()
 
     def does(self, line: str) -> None:
-        """Run a line, and wait until it is done; the shell itself runs what is no other program."""
+        """Run a line, and wait until it is done. The shell itself runs its built-in commands."""
         self.begins(line)
         (self._directory / "out").read_text()
 
     def begins(self, line: str) -> None:
-        """Begin to run a line."""
+        """Start a line without waiting for its end."""
         print(line, file=self._lines, flush=True)
 
     async def did(self, line: str) -> None:
-        """Run a line while the event loop goes on."""
+        """Run a line, and wait for its end without blocking the event loop."""
         await asyncio.to_thread(self.does, line)

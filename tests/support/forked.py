@@ -1,8 +1,8 @@
-"""Agents as forks of one process that has imported them: starting one takes a fifth of the time of an interpreter.
+"""Agents as forks of one process that has imported them. A fork starts in a fifth of the time of an interpreter.
 
-Only a fresh interpreter shows that an agent imports all that it uses and takes the settings of its environment: tests
-of that start one (`Agent(tree, fresh=True)`). All else of a fork is that of an agent: its signals, its threads, its
-files, its environment. Its command line in `ps` is that of this process, and so is its parent.
+Only a fresh interpreter shows that an agent imports everything that it uses, and reads the settings in its environment.
+Tests of these start one (`Agent(tree, fresh=True)`). Otherwise, a fork is like an agent: its signals, threads, files
+and environment are its own. Only its parent, and its command line in `ps`, are those of this process.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _server(path: str) -> socket.socket:
 
 
 def serve(asked: socket.socket) -> None:
-    """Fork an agent for each request, and write how it has ended, until the other end is closed."""
+    """Fork an agent for each request, and report its exit code, until the other end is closed."""
     running: dict[int, tuple[int, int]] = {}  # descriptor of a process -> its PID, and the pipe for its exit status
     while True:
         ready, _, _ = select.select([asked.fileno(), *running], [], [])
@@ -119,7 +119,7 @@ def serve(asked: socket.socket) -> None:
 
 
 def become(output: int, words: list[str], environment: dict[str, str], directory: str) -> None:
-    """Run a verb in this process, which has been forked; it has no other descriptors than an agent that is started."""
+    """Run a verb in this process, a fork whose open descriptors are those of an agent that was started."""
     from holdfast.agent.cli.main import main
 
     os.dup2(output, 1)
@@ -133,7 +133,7 @@ def become(output: int, words: list[str], environment: dict[str, str], directory
 
 
 def load() -> None:
-    """Import what each agent imports at its start, and no more."""
+    """Import what each agent imports at its start, and nothing else."""
     import holdfast.agent.daemon
     import holdfast.agent.verbs.run  # noqa: F401 - to be there
     from holdfast.agent import loggers
@@ -144,9 +144,9 @@ def load() -> None:
     loggers.load_structlog()
     registry.find("file.managed")
     registry.find("cmd.run")
-    sys.path[0] = str(Path.cwd())  # as for `python -m`; it was the folder of this file
+    sys.path[0] = str(Path.cwd())  # as for `python -m`, instead of the folder of this file
     gc.collect()
-    gc.freeze()  # what is not touched is shared
+    gc.freeze()  # the forks share all memory that they do not write
 
 
 if __name__ == "__main__":

@@ -47,10 +47,10 @@ def holdfast(*words, check=None, timeout=DEADLINE, **options):
 
 
 def in_process(*words, check=None, input="", cwd="."):
-    """Do the same in the process of the tests, which takes a tenth of the time.
+    """Do the same as `holdfast` in the process of the tests, which takes a tenth of the time.
 
-    Only `holdfast` shows that a verb imports all that it uses and that its process ends, so at least one test of each
-    verb uses `holdfast`.
+    Only `holdfast` shows that a verb imports everything that it uses and that its process ends, so at least one test of
+    each verb uses `holdfast`.
     """
     with contextlib.ExitStack() as stack:
         streams = [
@@ -191,7 +191,7 @@ class Running:
         return self
 
     def __exit__(self, *_):
-        """Stop the process in any case; its output must contain no traceback."""
+        """Stop the process. Its output must contain no traceback."""
         try:
             self.stop()
         finally:
@@ -204,7 +204,7 @@ class Running:
 class Agent(Running):
     """A running agent. `variables` are added to its environment.
 
-    It is a fork of a process that has imported it; with `fresh`, or with variables, an interpreter of its own.
+    It is a fork of a process that has imported it. With `fresh`, or with variables, it is a new interpreter.
     """
 
     def __init__(self, tree, *, fresh=False, **variables):
@@ -216,11 +216,11 @@ class Agent(Running):
         return super().started(words, log, variables) if self.fresh else fork(words[len(COMMAND) :], log, variables)
 
     def wait_log(self, text, since=0, timeout=DEADLINE):
-        """Wait until the log has this text after position `since`; return the position behind it."""
+        """Wait until the log has this text after position `since`; return the position after it."""
         return self.wait(lambda: self.log.find(text, since) + 1, f"{text!r} in the log", timeout) + len(text) - 1
 
     def __enter__(self):
-        """Wait until the agent is up and its first states are applied or refused."""
+        """Wait until the agent has started, and has applied or refused its first states."""
         self.wait(
             lambda: any(
                 word in self.log

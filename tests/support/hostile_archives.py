@@ -19,7 +19,7 @@ TIME = 1_700_000_000
 
 
 class Entry(NamedTuple):
-    """One member of an archive, as hostile as the test wants it."""
+    """One member of an archive, which may be hostile in any way."""
 
     name: str
     data: bytes = b""
@@ -59,7 +59,7 @@ def zipped(*entries: Entry, method: int = zipfile.ZIP_DEFLATED) -> bytes:
     """Return a zip archive of these entries; hard links and special files are left out."""
     out = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(out, "w", method) as archive:
-        warnings.simplefilter("ignore", UserWarning)  # of names that are there twice
+        warnings.simplefilter("ignore", UserWarning)  # for names that occur twice
         for entry in entries:
             info = zipfile.ZipInfo(
                 entry.name.rstrip("/") + "/" * (entry.type == tarfile.DIRTYPE), (2023, 11, 14, 22, 13, 20)
@@ -102,12 +102,12 @@ SPECIAL = [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.CONTTYPE,
 TYPES = st.sampled_from([FILE, FILE, tarfile.DIRTYPE, LINK, LINK, tarfile.LNKTYPE, *SPECIAL])
 DATA, MODES = st.sampled_from([b"", b"data", b"x" * 2000]), st.integers(0, 0o7777)
 ENTRIES = st.lists(st.builds(Entry, NAMES, DATA, TYPES, TARGETS, MODES), max_size=6)
-"""Members with every kind of name, type and target, which build upon each other."""
+"""Members with every kind of name, type and target; some of them depend on others."""
 
 
 @st.composite
 def archives(draw: Any) -> bytes:
-    """Draw an archive: of random members, packed in some way, and now and then damaged."""
+    """Draw an archive of random members, with a random compression, sometimes damaged."""
     entries = draw(ENTRIES)
     if draw(st.booleans()):
         data = zipped(

@@ -1,4 +1,4 @@
-"""A web server whose answers are written by the test, byte for byte; it counts and keeps the requests."""
+"""A web server that sends exactly the bytes that a test writes; it records the requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Asked:
         self.connection.sendall(data)
 
     def answer(self, status: str, body: bytes = b"", *, close: bool = False, **headers: object) -> None:
-        """Send an answer with its length, unless `close` says that its end is that of the connection."""
+        """Send an answer with its length. With `close`, the end of the connection ends the answer instead."""
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         given |= {} if close or "Content-Length" in given else {"Content-Length": len(body)}
         lines = "".join(f"{name}: {value}\r\n" for name, value in given.items() if value is not None)

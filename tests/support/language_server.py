@@ -55,7 +55,7 @@ class Client:
         self._last = 0
 
     def begin(self) -> None:
-        """Introduce the client."""
+        """Initialise the connection."""
         capabilities = {"workspace": {"configuration": True}}
         self._ask("initialize", {"processId": None, "rootUri": None, "capabilities": capabilities})
         self._send({"method": "initialized", "params": {}})
@@ -72,12 +72,12 @@ class Client:
                 return [(each["range"]["start"]["line"], each["message"]) for each in found]
 
     def completions(self, uri: str, line: int, column: int) -> list[str]:
-        """Return what the server offers at a place of an open file."""
+        """Return the completions that the server offers at a position of an open file."""
         answer = self._ask("textDocument/completion", _place(uri, line, column))
         return [item["label"] for item in answer["items"]]
 
     def hover(self, uri: str, line: int, column: int) -> str:
-        """Return what the server says about a place of an open file."""
+        """Return the text that the server shows for a position of an open file."""
         return str(self._ask("textDocument/hover", _place(uri, line, column))["contents"])
 
     def _ask(self, method: str, params: Mapping[str, Any]) -> Any:

@@ -1,7 +1,7 @@
-"""Whether a history of one register is linearizable: the search of Wing and Gong, with the memory of Lowe.
+"""Whether a history of one register is linearizable: the search of Wing and Gong, with the cache of states by Lowe.
 
-Each operation reads the register and writes it, or only reads it, at one moment between its call and its return. One
-whose outcome is unknown has this moment at any time after its call, or never.
+Each operation reads the register and writes it, or only reads it, at one moment between its call and its return. If its
+outcome is unknown, this moment is at any time after its call, or never.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class Operation(NamedTuple):
     read: str
     """The value that it found."""
     wrote: str | None = None
-    """The value that it left; None: it only read."""
+    """The value that it wrote; None: it only read."""
 
 
 def linearizable(history: Sequence[Operation], first: str) -> bool:
     """Return whether the operations of a register, whose first value is given, can have happened one after the other.
 
-    The search tries, from each state, every operation that no other one precedes; states that were tried are left out.
+    From each state, the search tries every operation that no other one must precede. It visits no state twice.
     """
     operations = sorted(history, key=lambda each: each.began)
     sure = sum(1 << number for number, each in enumerate(operations) if each.ended < inf)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def callbacks() -> Iterator[list[float]]:
-    """CPU seconds of each callback of the event loop in this time; other processes on the cores do not count."""
+    """CPU seconds of each callback of the event loop within the block; other processes on the cores do not count."""
     taken: list[float] = []
     run = asyncio.events.Handle._run
 

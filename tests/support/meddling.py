@@ -56,7 +56,7 @@ class Entry(NamedTuple):
 
 
 class Adversary:
-    """Stands for `os`: calls `act` once, before the call of this number. `calls` counts all."""
+    """Replaces `os`: calls `act` once, just before the system call with this number. `calls` counts all of them."""
 
     def __init__(self, number: int = -1, act: Callable[[], None] = lambda: None) -> None:
         self.calls = 0
@@ -90,7 +90,7 @@ class Adversary:
 
 
 def state_of(top: Path) -> dict[str, Entry]:
-    """Return each entry at and below a directory, by relative path. Ten thousand scenes are read: no `Path` is made."""
+    """Return each entry at and below a directory, by relative path. It is called very often, so it makes no `Path`."""
     found = {".": _entry(str(top))}
     _add(found, str(top), "")
     return found

@@ -30,7 +30,7 @@ def write_password(path: Path, user: str, password: str) -> None:
 
 
 class Mosquitto:
-    """One broker; it can be killed and started again. `settings` are lines of its configuration."""
+    """One broker, which can be killed and started again. `settings` are lines of its configuration."""
 
     def __init__(self, settings: tuple[str, ...] = ("allow_anonymous true",)) -> None:
         self.port = free_port()
@@ -40,19 +40,19 @@ class Mosquitto:
         (self._directory / "conf").write_text("\n".join(lines) + "\n")
 
     def __enter__(self) -> Self:
-        """Start it."""
+        """Start the broker."""
         self.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Kill it."""
+        """Kill the broker."""
         self.kill()
         shutil.rmtree(self._directory)
 
     def start(self) -> None:
-        """Start it and wait until it accepts connections."""
+        """Start the broker, and wait until it accepts connections."""
         with (self._directory / "log").open("ab") as log:
             self._process = subprocess.Popen([PROGRAM, "-c", self._directory / "conf"], stdout=log, stderr=log)
         until = time.monotonic() + DEADLINE
@@ -67,7 +67,7 @@ class Mosquitto:
                 return
 
     def pause(self) -> None:
-        """Let it hang: the kernel still accepts connections for it."""
+        """Make the broker hang; the kernel still accepts connections for it."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -75,7 +75,7 @@ class Mosquitto:
         self._signal(signal.SIGCONT)
 
     def reload(self) -> None:
-        """Let it read its files of users and rights again."""
+        """Make the broker read its files of users and rights again."""
         self._signal(signal.SIGHUP)
 
     def _signal(self, number: int) -> None:
@@ -83,7 +83,7 @@ class Mosquitto:
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the broker."""
         if self._process:
             self._process.kill()
             self._process.wait()

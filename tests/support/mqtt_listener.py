@@ -22,11 +22,11 @@ class Heard(NamedTuple):
     topic: str
     values: dict[str, Any] | None
     retained: bool
-    """It was sent before the subscription."""
+    """Whether it was sent before the subscription."""
 
 
 class Listener:
-    """Hears everything below a topic from the beginning of the block on."""
+    """Collects all messages below a topic from the beginning of the block on."""
 
     def __init__(self, port: int, pattern: str = "#") -> None:
         self.heard: list[Heard] = []
@@ -56,7 +56,7 @@ class Listener:
         self._client.loop_stop()
 
     def of(self, name: str) -> list[dict[str, Any]]:
-        """Return the payloads of all topics with this end."""
+        """Return the payloads of all topics that end like this."""
         return [each.values or {} for each in list(self.heard) if each.topic.endswith(f"/{name}")]
 
     def ids(self, name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A package that generated files must survive: quotes, names that hide others, circles of modules, every type."""
+"""A package for which generated files must be right: quotes, names that hide others, import circles, every type."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ NEW_MOUNTS, RECURSIVE, SLAVE = 0x00020000, 1 << 14, 1 << 19
 
 
 def hide_other_agent(directories: Sequence[Path] = (Path("/run/holdfast"), Path("/etc/holdfast"))) -> None:
-    """Put an empty directory in the place of each that has an entry, for this process and its children.
+    """Mount an empty directory over each directory that has an entry, for this process and its children.
 
-    Without it, a test of `apply` fails on a machine with an agent, because that agent manages other states. Only root
-    can do it. An agent does not answer other users.
+    Otherwise, a test of `apply` fails on a machine with an agent, because that agent manages other states. Only root
+    can mount; an agent does not answer other users anyway.
     """
     found = [directory for directory in directories if directory.is_dir() and any(directory.iterdir())]
     if os.geteuid() != 0 or not found:

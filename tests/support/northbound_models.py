@@ -1,4 +1,4 @@
-"""Models for the tests of the northbound store: machines, what runs on them, and what is embedded."""
+"""Models for the tests of the northbound store: machines, services on them, and embedded records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Site(Named, Model, table="test-sites"):
 
 
 class Machine(Versioned, Model, table="test-machines"):
-    """Refers to its site, which cannot go while it is there."""
+    """Refers to its site, which cannot be deleted while the machine exists."""
 
     indexes = {"os": "facts.os", "role": "labels.role", "site": "site"}
     site: Ref[Site] | None = None
@@ -31,7 +31,7 @@ class Port(Struct):
 
 
 class Service(Model, table="test-services"):
-    """Goes with its machine."""
+    """Is deleted with its machine."""
 
     indexes = {"by_state": ("machine", "state"), "port": ("ports.number", "ports.protocol")}
     machine: Annotated[Ref[Machine], OnDelete.CASCADE]
@@ -45,7 +45,7 @@ class Tenant(Topic, UniqueKey, Model, table="test-tenants"):
 
 
 class Folder(Topic, Model, table="test-folders"):
-    """Belongs to a topic, and refers to a site, which does not."""
+    """Belongs to a topic, and refers to a site, which belongs to none."""
 
     site: Ref[Site]
 
@@ -82,7 +82,7 @@ class Hooked(Model, table="test-hooked"):
 
 
 class Part(Model, table="test-parts"):
-    """Stands by itself, or in a `Container`."""
+    """Exists by itself, or in a `Container`."""
 
     indexes = {"text": "text"}
     text: str

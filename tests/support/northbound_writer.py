@@ -1,7 +1,7 @@
 """A process that writes to an SQLite database until it is killed; it prints each write that was acknowledged.
 
 `python northbound_writer.py PATH`: each transaction writes the rows `a` and `b` with its number, and another row. After
-half of them, the file is replaced, so that the process recreates it.
+half of them, the file is replaced, so the process must create it again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WRITES = 6
 
 
 async def main(path: Path) -> None:
-    """Write, and say what was written."""
+    """Write, and print each acknowledged write."""
     driver = SqliteDriver(path, agent=True)
     await driver.open()
     for number in range(WRITES):

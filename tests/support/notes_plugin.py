@@ -20,7 +20,7 @@ SAYING = """notes = Notes()
     (beside / "pid").write_text(str(os.getpid()))
     (beside / "limits").write_text(f"files {resource.getrlimit(resource.RLIMIT_NOFILE)[0]}")
 """
-"""What the provider does at its start: it writes down its process and a limit."""
+"""Code that the provider runs at its start: it writes its process id and a limit to a file."""
 
 
 def notes_tree(directory: Path) -> Tree:

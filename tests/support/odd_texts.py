@@ -1,4 +1,4 @@
-"""Texts with odd characters, put in the place of each text of some arguments, and what commands may make of them."""
+"""Texts with odd characters, which replace each text in some arguments, and the check of commands that contain them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from extent import CI
 
 CORE = "Zq7x"
-"""Part of every odd text, by which it is found again."""
+"""Part of every odd text, by which tests find it."""
 ODD = {
     "shell": f"{CORE};$(touch x)`id`|&<>*?[a]{{b,c}}!#~",
     "quotes": f"{CORE}'\"\\'\\\\",
@@ -32,7 +32,7 @@ ODD = {
 """Name -> text."""
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "csh"})
 PER_TEXT = 6 if CI else 1
-"""How many odd texts are tried in each place, in each run of the tests others."""
+"""Number of odd texts that are tried in each place; each run of the tests chooses others."""
 
 
 class Key(NamedTuple):
@@ -42,7 +42,7 @@ class Key(NamedTuple):
 
 
 def texts(data: Any, steps: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the way to each text in the arguments, and to each key below the arguments."""
+    """Yield the keys and positions that lead to each text in the arguments, and to each key of a mapping in them."""
     if isinstance(data, dict):
         for key, value in data.items():
             yield from texts(value, (*steps, key))
@@ -56,7 +56,7 @@ def texts(data: Any, steps: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def replaced(data: Any, steps: tuple[Any, ...], odd: str, tmp: str) -> tuple[Any, str]:
-    """Return the arguments with another text at one place, and that text; a path stays below the directory."""
+    """Return the arguments with an odd text at one place, and this text; a path stays below the directory."""
     new = copy.deepcopy(data)
     inner = new
     for step in steps[:-1]:
@@ -72,9 +72,9 @@ def replaced(data: Any, steps: tuple[Any, ...], odd: str, tmp: str) -> tuple[Any
 
 
 def demand_exact(argv: Sequence[Any], odd: str) -> None:
-    """Raise `AssertionError` unless a command that has the text has it whole, in one element, and not as an option.
+    """Raise `AssertionError` if a command has only a part of the text, splits it, or passes it as an option.
 
-    No shell may read it.
+    No shell may interpret the text.
     """
     assert all(isinstance(word, str) and "\0" not in word for word in argv), argv
     shell = argv[0].rpartition("/")[2] in SHELLS and "-c" in argv

@@ -33,7 +33,7 @@ SETTINGS = {
 ACCESS = """local all all trust
 host all all 127.0.0.1/32 scram-sha-256
 """
-"""Everybody may connect to the socket under any name; on loopback, a password is demanded."""
+"""Anyone may connect to the socket as any role; on loopback, the server demands a password."""
 
 
 def programs() -> Path | None:
@@ -116,7 +116,7 @@ class PostgresServer:
             self._process = None
 
     def connect(self, database: str = "postgres", **options: Any) -> psycopg.Connection[Any]:
-        """Return a connection as an administrator who does not know of Holdfast."""
+        """Return a connection of an administrator, independent of Holdfast."""
         given = {"host": str(self.home), "port": self.port, "user": "postgres", "dbname": database, **options}
         return psycopg.connect(autocommit=True, row_factory=dict_row, **given)
 

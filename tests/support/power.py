@@ -14,21 +14,21 @@ from holdfast.agent.engine.deliver.journal import Journal
 
 
 class Disk:
-    """Writes the journal at `path`; a loss of power leaves the content after the last batch that was flushed."""
+    """Writes the journal at `path`. After a loss of power, the journal ends with the last batch that was flushed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.writes = 0
         self.flushes = 0
         self.slow: asyncio.Event | None = None
-        """Writes wait for it."""
+        """Event that writes wait for."""
         self.error: Exception | None = None
-        """What writes raise."""
+        """Error that writes raise."""
         self.kept: dict[str, bytes] = {}
-        """What is safe."""
+        """Content that was flushed."""
 
     async def __call__(self, call: Callable[..., object], statements: Sequence[Statement], flush: bool) -> None:
-        """Write a batch in the time that a disk takes; the journal calls this object to write."""
+        """Write a batch, in the time that a disk takes. The journal calls this object to write."""
         await (self.slow.wait() if self.slow else asyncio.sleep(0.005))
         if self.error:
             raise self.error
@@ -39,7 +39,7 @@ class Disk:
             self.kept = files(self.path)
 
     def cut(self) -> Path:
-        """Return the path of a copy of what a loss of power leaves of the journal."""
+        """Return the path of a copy of the journal as a loss of power leaves it."""
         return put(self.kept, self.path.with_name(f"{self.path.name}-after-{self.flushes}"))
 
 
@@ -71,5 +71,5 @@ class DurableBench(Bench):
         return Journal(self.disk.path, blocking=self.disk)
 
     def cut_power(self) -> None:
-        """Give the next engine what a loss of power at this moment leaves of the journal."""
+        """Give the next engine the journal that a loss of power leaves at this moment."""
         self.disk = Disk(self.disk.cut())

@@ -1,4 +1,4 @@
-"""Calls a provider with plain values, as the agent does: what is declared is checked, read, and made so."""
+"""Calls a provider with plain values, as the agent does: checks, reads, creates and updates a declared resource."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.agent.plugins.schema import Schema
 
 
 class ProviderCaller:
-    """A provider that runs, and the schema of its package."""
+    """A running provider, and the schema of its package."""
 
     def __init__(self, client: Client, schema: Schema) -> None:
         self.client = client
@@ -34,7 +34,7 @@ class ProviderCaller:
         return message["Subject"](token=self._kind(name).remote.token, id=id_)
 
     async def check(self, kind: str, /, **inputs: Any) -> Any:
-        """Return the answer to a check of a declaration, as state files have it."""
+        """Return the answer to a check of a declaration, which is given as in state files."""
         data = self.payloads.pack_inputs(self._kind(kind), inputs)
         return await self.client.call("Check", message["CheckRequest"](subject=self._subject(kind), inputs=data))
 
@@ -46,7 +46,7 @@ class ProviderCaller:
         return bytes(answer.inputs)
 
     async def read(self, kind: str, /, *, raw: bool = False, timeout: float | None = None, **inputs: Any) -> Any:
-        """Return the result of a read, with `raw` also of one that has failed."""
+        """Return the result of a read; with `raw`, also of a read that has failed."""
         item = message["ReadItem"](subject=self._subject(kind), inputs=await self.checked(kind, **inputs))
         result = (await self.client.call("Read", message["ReadRequest"](items=[item]), timeout)).results[0]
         assert raw or not result.failure.code, result.failure
@@ -85,7 +85,7 @@ class ProviderCaller:
         return await self.client.call("Update", request, timeout)
 
     async def settled(self, kind: str, /, **inputs: Any) -> Mapping[str, Any]:
-        """Make a resource; check that nothing differs then, and return its state."""
+        """Create or update a resource, check that nothing differs afterwards, and return its state."""
         answer = await self.make(kind, **inputs)
         assert not answer.failure.code, answer.failure
         differing = await self.differing(kind, **inputs)

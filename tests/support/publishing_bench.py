@@ -1,4 +1,4 @@
-"""An agent's publishing over a recorder of a test, with a real broker."""
+"""An agent's publishing for the recorder of a test, with a real broker."""
 
 from __future__ import annotations
 
@@ -44,27 +44,27 @@ async def change(desk: Desk, number: int = 1) -> list[str]:
 
 
 async def conditions(desk: Desk, *codes: str) -> None:
-    """Write that these conditions are present, and no others."""
+    """Record that exactly these conditions are present."""
     desk.recorder.state.conditions([HealthCondition(code, "warning", "a text", 1.0) for code in codes])
     await desk.written()
 
 
 async def position(desk: Desk) -> Published:
-    """Return how far the records were published."""
+    """Return the position up to which records were published."""
     found = await (await desk.records.api()).get(Published, ID)
     assert found
     return found
 
 
 async def begun(desk: Desk) -> None:
-    """Wait until the first message is acknowledged, and this is noted: from then on nothing is lost."""
+    """Wait until the first message is acknowledged, and this is recorded: from then on nothing is lost."""
     async with asyncio.timeout(DEADLINE):
         while await (await desk.records.api()).get(Published, ID) is None:
             await asyncio.sleep(0.01)
 
 
 async def caught_up(desk: Desk) -> None:
-    """Wait until all changes are acknowledged, and this is noted."""
+    """Wait until all changes are acknowledged, and this is recorded."""
     last = max(row.revision for row in await desk.records.driver.scan(Change.table, limit=100_000))
     async with asyncio.timeout(DEADLINE):
         api = await desk.records.api()

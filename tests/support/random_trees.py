@@ -1,7 +1,7 @@
 """Random trees of state files for hypothesis, with orders, arguments, names and requisites.
 
-All trees are valid: their requisites name existing states and form no cycle. A tree knows the file and line of all that
-it writes.
+All trees are valid: their requisites name existing states and form no cycle. A tree has the file and line of each part
+that it writes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FORWARD = (
 )
 """Requisites whose targets run first."""
 TURNABLE = ("require", "watch", "onchanges", "onfail")
-"""Those that can be written at the other end."""
+"""Requisites that can be written at their target."""
 FUNCTIONS = {"lamp": ("lit", "dark"), "bell": ("rung", "mute")}
 FILES = ("a", "b.c", "d")
 
@@ -110,7 +110,7 @@ def write(forest: Forest) -> Written:
 
 
 def _links_at(forest: Forest, id_: str) -> dict[str, list[tuple[Link, str]]]:
-    """Return the links that are written at a state, by requisite, each with the ID at its other end."""
+    """Return the links that are written at a state: requisite -> IDs at the other end."""
     found: dict[str, list[tuple[Link, str]]] = {}
     for link in forest.links:
         if link in forest.turned and link.target == id_:

@@ -27,7 +27,7 @@ class Desk:
         self.recorder = self.new_recorder()
 
     def new_recorder(self, **values: Any) -> Recorder:
-        """Return a recorder as after a restart."""
+        """Return a new recorder, as after a restart."""
         return Recorder(
             self.records,
             self.health,
@@ -37,7 +37,7 @@ class Desk:
         )
 
     async def written(self, *events: Event | Outcome) -> NbApi:
-        """Tell these events, write them, and return the store."""
+        """Pass these events to the recorder, write them, and return the store."""
         for each in events:
             self.recorder.tell(Ran(1, each) if isinstance(each, Outcome) else each)
         assert await self.recorder.queue.flush()

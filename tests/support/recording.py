@@ -1,8 +1,8 @@
 """Processes that record repairs until they are killed; each prints the number of each repair that is durable.
 
 `python recording.py DIRECTORY`: for each line of standard input, a process with an agent's recorder over the database
-in this directory. It prints its PID. It receives a repair every millisecond, and prints its number once
-the repair is written. After its death, its parent prints `killed`.
+in this directory. It prints its PID, receives a repair every millisecond, and prints the number of each repair that is
+written. After it was killed, its parent prints `killed`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TOLD = 20
 
 
 async def main(directory: Path) -> None:
-    """Record, and say what was written."""
+    """Record, and print what was written."""
     desk = Desk(directory)
     writing = asyncio.create_task(desk.recorder.run())
     number = 0
@@ -35,7 +35,7 @@ async def main(directory: Path) -> None:
 
 if __name__ == "__main__":
     for _ in sys.stdin:
-        if (pid := os.fork()) == 0:  # a process of its own with all modules: to import them takes most of a short life
+        if (pid := os.fork()) == 0:  # a fork: the modules are imported already
             print(os.getpid(), flush=True)  # noqa: T201
             asyncio.run(main(Path(sys.argv[1])))
             os._exit(1)

@@ -29,7 +29,7 @@ class RedisServer:
     """A server that can be stopped and started again."""
 
     def __init__(self, home: Path, *settings: str) -> None:
-        """Start it; `settings` are more lines of redis.conf."""
+        """Start the server; `settings` are more lines of redis.conf."""
         self.home = home
         self.socket = home / "s"
         self.password = ""
@@ -37,7 +37,7 @@ class RedisServer:
         self.start()
 
     def start(self) -> None:
-        """Start the server; return once it answers."""
+        """Start the server, and wait until it answers."""
         self.process = subprocess.Popen(["redis-server", self.home / "redis.conf"], stdout=subprocess.DEVNULL)
         until = time.monotonic() + DEADLINE
         while self.ask("PING", check=False) != "PONG":
@@ -45,7 +45,7 @@ class RedisServer:
             assert time.monotonic() < until, "the server does not answer"
 
     def stop(self) -> None:
-        """End the server."""
+        """Stop the server."""
         self.process.kill()
         self.process.wait()
 
@@ -60,7 +60,7 @@ class RedisServer:
 
 @contextmanager
 def asking(server: RedisServer) -> Iterator[Callable[..., str]]:
-    """Yield a function that returns the reply to a command, over one connection; replies are in one line."""
+    """Yield a function that returns the reply to a command, over one connection. It handles replies of one line."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(server.socket))
         with connection.makefile("rwb") as stream:

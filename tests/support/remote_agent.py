@@ -19,7 +19,10 @@ from holdfast.agent.plugins.schema import Schema, remote_of
 
 
 class Failed(Exception):
-    """A call has failed; `code` is that of the protocol, `partial` the identifier of what was made nevertheless."""
+    """A call has failed.
+
+    `code` is that of the protocol, `partial` the identifier of a resource that was created anyway.
+    """
 
     def __init__(self, code: str, said: str, partial: str = "") -> None:
         super().__init__(said)
@@ -28,7 +31,7 @@ class Failed(Exception):
 
 
 class Reading(NamedTuple):
-    """What a read has found."""
+    """The result of a read."""
 
     id: str
     state: dict[str, Any]
@@ -63,7 +66,7 @@ class RemoteAgent:
         return message["Subject"](token=remote_of(self._schema.kinds[kind]).token, id=id_)
 
     def _packed(self, kind: str, arguments: dict[str, Any]) -> bytes:
-        """Return arguments of a state file on the wire; wrong ones as they are, so that the provider finds that out."""
+        """Return arguments of a state file encoded as on the wire; the provider must find wrong ones."""
         model = self._schema.kinds[kind]
         values = Decoder(self._schema, wire=False).inputs(model, arguments)
         return self._payloads.pack_inputs(model, values)
@@ -89,7 +92,7 @@ class RemoteAgent:
         return result
 
     async def read(self, kind: str, id_: str = "", **arguments: Any) -> Reading | None:
-        """Return what there is."""
+        """Return the present state of the resource."""
         found = await self._read(kind, id_, await self.check(kind, **arguments))
         if not found.exists:
             return None
@@ -118,7 +121,7 @@ class RemoteAgent:
         return [each.path for each in changes]
 
     async def refusal(self, kind: str, **arguments: Any) -> str:
-        """Return why the provider says that a deletion would fail, as for a plan; empty if it says nothing."""
+        """Return the provider's reason why a deletion would fail, as in a plan; empty if it gives none."""
         found = await self._read(kind, "", await self.check(kind, **arguments))
         subject = self._subject(kind, found.id)
         try:
@@ -145,9 +148,9 @@ class RemoteAgent:
 
     @asynccontextmanager
     async def watching(self, *kinds: str, noop: bool = False) -> AsyncIterator[Callable[[], Awaitable[str]]]:
-        """Watch kinds; yield what waits for the next event, and returns its module, class and identifier.
+        """Watch kinds; yield a function that waits for the next event and returns its module, class and identifier.
 
-        What is not seen is no event.
+        Reports that something is not watched are not events.
         """
         tokens = [remote_of(self._schema.kinds[each]).token for each in kinds]
         stream = self.connection.watch(tokens, "", noop=noop)

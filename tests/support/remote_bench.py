@@ -31,7 +31,7 @@ EC2 = Path(__file__).parent.parent / "idl/ec2"
 
 
 class LocalPlugin:
-    """Calls a provider in this process, and counts that; remembers in memory."""
+    """Calls a provider in this process, counts the calls, and keeps the agent's records in memory."""
 
     def __init__(self, servicer: Servicer) -> None:
         self.connection = InProcess(servicer)
@@ -39,7 +39,7 @@ class LocalPlugin:
         self.requests: list[Any] = []
         self.records: dict[str, RemoteRecord] = {}
         self.answers: dict[str, Callable[[Any], Any]] = {}
-        """Method -> what makes another answer of its answer."""
+        """Method -> function that changes its answer."""
         self.checked = CheckedInputs()
         self.events: asyncio.Queue[str | Unwatched] = asyncio.Queue()
 
@@ -56,7 +56,7 @@ class LocalPlugin:
         return answer.results[0]
 
     async def watch(self, token: str, identifier: Callable[[], str]) -> Watch:
-        """Report what a test puts into the queue, if it is the id of the resource, or that it is not watched."""
+        """Report the items of a queue that a test fills: the id of the resource, or that it is not watched."""
         yield
         while True:
             event = await self.events.get()
@@ -96,8 +96,9 @@ def cloud_plugin(
 ) -> LocalPlugin:
     """Return the plugin of the example tests/idl/ec2, whose cloud is a mapping: identifier -> values.
 
-    With `named`, identifiers are names, and not numbers that are used once. What others refer to cannot be deleted.
-    `tokens`: token of a creation -> identifier of what it has made; without it, the cloud knows no such tokens.
+    With `named`, identifiers are names instead of numbers, which are used only once. A resource to which others refer
+    cannot be deleted. `tokens`: token of a creation -> identifier of the created resource; None: the cloud does not
+    know tokens.
     """
     sys.path.insert(0, str(EC2 / "provider"))
     try:
@@ -168,7 +169,7 @@ async def notes_plugin(directory: Path) -> NotesPlugin:
 
 
 def note_kind(poll: float = 0) -> type[RemoteResource]:
-    """Declare the kind of notes; with `poll` one without events, which is checked every so many seconds."""
+    """Declare the kind of notes; with `poll`, one without events, which is polled every `poll` seconds."""
     schema = Schema.read(SCHEMA)
     model = schema.kinds["notes.note"]
     return declare(schema, replace(model, remote=replace(remote_of(model), poll=poll)))

@@ -22,7 +22,7 @@ from remote_bench import LocalPlugin
 
 
 class RemoteHost(LocalHost):
-    """The machine, with the plugin of the test."""
+    """A host with the plugin of the test."""
 
     used: LocalPlugin
 
@@ -70,7 +70,7 @@ class RemoteEngine:
                 journal.close()
 
     async def until(self, wanted: Callable[[Outcome], bool]) -> Outcome:
-        """Return the first outcome that is wanted."""
+        """Return the first outcome for which the condition holds."""
         while not (found := [each for each in self.outcomes if wanted(each)]):
             self._told.clear()
             await self._told.wait()

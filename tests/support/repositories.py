@@ -33,7 +33,7 @@ class Apt:
         return found
 
     async def repo_set(self, repo: Repo, refresh: bool = False, *, test: bool = False, options: Any = None) -> Any:
-        """Change a repository; refuse with the text of `fails` before anything is written."""
+        """Change a repository, or refuse with the text of `fails` before anything is written."""
         edit = set_repo(self.place, repo, options or {}, Path("/tried"))
         return self._done(edit, repo.id if refresh else "", test=test)
 

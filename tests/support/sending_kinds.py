@@ -18,7 +18,7 @@ class Source(Sendable, Setting, kind="zsource.present"):
     sends: ClassVar[Mapping[str, type]] = {"now": str, "count": int}
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Send what the machine has for this setting, if anything."""
+        """Send the machine's value of this setting, if it has one."""
         right = await super().check_apply(ctx, apply)
         if f"silent {self.name}" not in self.machine.broken and (right or apply):
             ctx.send(now=self.machine.settings[f"says {self.name}"], count=1)
@@ -85,7 +85,7 @@ class Told(Sendable, Resource, kind="ztold.run"):
         return True
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Send what the machine has for this action."""
+        """Send the machine's value of this action."""
         if apply:
             Setting.machine.log.append(f"told {self.name}")
             await Setting.machine.gate(f"told {self.name}")

@@ -1,4 +1,4 @@
-"""`holdfast serve` in a process of its own, by a user of the group of viewers; and its clients."""
+"""`holdfast serve` in a process of its own, as a user of the group of viewers; and its clients."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if files := int(sys.argv[2]):
 os.setgroups([int(sys.argv[1])]); os.setgid({UID}); os.setuid({UID})
 main(sys.argv[3:])
 """
-"""Runs a verb as the user. The modules are loaded before, as the user may not be able to read those of root."""
+"""Runs a verb as the user. The modules are imported before, because the user may not be able to read root's files."""
 
 
 class Answer(NamedTuple):
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """The document in it."""
+        """The JSON document of the response."""
         return json.loads(self.body)
 
 
@@ -60,15 +60,15 @@ class Serving(Running):
         """Return a connection."""
         if self.path:
             connection = socket.socket(socket.AF_UNIX)
-            connection.connect(self.path)  # waits until the server has room; with a timeout it would not
+            connection.connect(self.path)  # waits until the server has room; with a timeout it would fail at once
             connection.settimeout(DEADLINE)
             return connection
         return socket.create_connection(("127.0.0.1", self.port), timeout=DEADLINE)
 
     def raw(self, data: bytes) -> bytes:
-        """Send bytes, and return all that comes back."""
+        """Send bytes, and return everything that the server sends."""
         with self.connected() as connection:
-            with suppress(OSError):  # refused before all was sent
+            with suppress(OSError):  # the server has refused the request before all was sent
                 connection.sendall(data)
             return rest_of(connection)
 
@@ -107,7 +107,7 @@ def _events(stream: Any) -> Iterator[dict[str, str]]:
 
 
 def rest_of(connection: socket.socket) -> bytes:
-    """Return what a server sends until the connection ends, in whatever way."""
+    """Return everything that a server sends until the connection ends, also by an error."""
     received = b""
     with suppress(ConnectionResetError):
         while part := connection.recv(1 << 20):
@@ -116,7 +116,7 @@ def rest_of(connection: socket.socket) -> bytes:
 
 
 def answer(data: bytes) -> Answer:
-    """Return the response in these bytes."""
+    """Return the response that these bytes contain."""
     head, _, body = data.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     headers = dict(line.split(": ", 1) for line in lines)

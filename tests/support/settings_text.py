@@ -1,4 +1,4 @@
-"""agent.yaml as text, for tests of what is refused in it."""
+"""agent.yaml as text, for tests of refused settings."""
 
 from __future__ import annotations
 

@@ -37,19 +37,19 @@ class Graph(list):
 
 
 class KnownGrains(facts.GrainParts):
-    """The grains of this host, read once: what the settings make of them is examined."""
+    """The grains of this host, read only once: the tests examine what the settings add to them."""
 
     def __init__(self) -> None:
         super().__init__()
         self._grains = super().read()
 
     def read(self) -> facts.Grains:
-        """Return what was read."""
+        """Return the grains."""
         return dict(self._grains)
 
 
 class Examiner:
-    """Passes documents to their readers, in a directory of its own. Each method raises any violation."""
+    """Passes documents to their readers, in a directory of its own. Each method raises an error for a violation."""
 
     def __init__(self, root: Path, shapes: Shapes) -> None:
         self.shapes, self.root = shapes, root
@@ -59,7 +59,7 @@ class Examiner:
             path.chmod(0o755)
         self._states, self._pillars, self._grains = Compiler(), PillarCompiler(root / "pillar"), KnownGrains()
         self.written: dict[str, str | bytes] = {}
-        """What the files contain, and the last request."""
+        """The content of the files, and the last request."""
         self._write("etc/states/top.sls", "base: {'*': [a], 'N@a': [{match: compound}, a]}")
         self._write("etc/states/a.sls", "a: test.nop")
 
@@ -69,7 +69,7 @@ class Examiner:
         getattr(self, part or self.shapes.rng.choice(PARTS))()
 
     def settings(self) -> None:
-        """Examine agent.yaml and all that is made of it: grains, pillar, states."""
+        """Examine agent.yaml and everything that depends on it: grains, pillar, states."""
         path = self._write("etc/agent.yaml", self.shapes.agent_yaml())
         self._write("etc/grains", self.shapes.value() if self.shapes.rng.random() < 0.3 else "a: b")
         self._ends(lambda: socket_of(path, {}))

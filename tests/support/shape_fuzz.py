@@ -16,9 +16,9 @@ from holdfast.resources import registry
 from holdfast.resources.meta import Meta
 
 ODD = (0.01, 0.05, 0.15)
-"""How often a value is a strange one instead of one that the schema allows; one of these for each document."""
+"""Probabilities of a strange value in place of one that the schema allows; each document uses one of them."""
 DEEP = 5
-"""Levels of values in each other."""
+"""Greatest depth of nested values."""
 STRANGE = [
     *(
         "null",
@@ -128,7 +128,7 @@ STRANGE = [
         "|",
     ),
 ]
-"""Values as YAML writes them, which nobody expects."""
+"""Unexpected values, as YAML text."""
 PARTS = ("settings", "pillar", "top", "state", "request")
 WORDS = [
     "a",
@@ -190,7 +190,7 @@ REQUISITES = [
 
 @cache
 def schemas_of_kinds() -> dict[str, dict[str, Any]]:
-    """Return the schema of each kind of Holdfast; other tests have other kinds."""
+    """Return the schema of each kind of Holdfast, without the kinds of other tests."""
     return {cls.kind: cls.model_json_schema() for cls in registry.kinds() if cls.__module__.startswith("holdfast.")}
 
 
@@ -251,7 +251,7 @@ class Shapes:
     # -- documents -------------------------------------------------------------------------------------------------
 
     def agent_yaml(self) -> str:
-        """Return settings, rarely without a mapping."""
+        """Return settings: nearly always a mapping."""
         if self.rng.random() < 0.05:
             return self.value()
         return "".join(f"{name}: {value}\n" for name, value in self._fields(self.settings, 4))

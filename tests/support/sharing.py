@@ -1,4 +1,4 @@
-"""Hosts that share strings by way of a real etcd, in the process of a test."""
+"""Hosts that share strings by a real etcd, all in the process of a test."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SharingHost:
         self.database, self.world = self.local.world_database, self.local.world
 
     async def __aenter__(self) -> Self:
-        """Open nothing yet."""
+        """Return the host, which has no connection yet."""
         return self
 
     async def __aexit__(
@@ -44,7 +44,10 @@ class SharingHost:
         await self.local.__aexit__(None, None, None)
 
     async def share(self, *endpoints: str, told: bool = False, **settings: Any) -> Self:
-        """Use the etcd at these addresses; none: the database of this host. `told`: other hosts know about this one."""
+        """Use the etcd at these addresses, or without addresses the database of this host.
+
+        `told`: other hosts know this one.
+        """
         scheme = "https" if "ca" in settings else "http"
         found = EtcdSettings(endpoints=tuple(f"{scheme}://{each}" for each in endpoints), **settings)
         await self.database.use(found, self.name, self._describe if told else None)
@@ -52,11 +55,11 @@ class SharingHost:
 
     @property
     def trouble(self) -> str:
-        """The text of the condition; empty if there is none."""
+        """The text of the health condition; empty if there is none."""
         return next((each.text for each in self.health.conditions if each.code == UNAVAILABLE), "")
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait until health is so that the condition holds."""
+        """Wait until the condition holds for the text of `trouble`."""
         async with asyncio.timeout(DEADLINE):
             while not condition():
                 self._news.clear()
@@ -96,7 +99,7 @@ async def stored(endpoints: Sequence[str], prefix: str, table: str) -> dict[str,
 async def until_rows(
     endpoints: Sequence[str], prefix: str, table: str, condition: Callable[[dict[str, dict[str, Any]]], object]
 ) -> dict[str, dict[str, Any]]:
-    """Wait until the records of a table in etcd (ID -> values) are as the condition says; return them."""
+    """Wait until the condition holds for the records of a table in etcd (ID -> values); return them."""
     driver = EtcdDriver(Access(endpoints), prefix)
     await driver.open()
     try:

@@ -20,7 +20,7 @@ async def keys(driver: Driver) -> list[str]:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    """Wait for something that no event announces."""
+    """Wait for a condition that no event reports."""
     async with asyncio.timeout(DEADLINE):
         while not holds():
             await asyncio.sleep(0.01)

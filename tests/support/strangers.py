@@ -1,4 +1,4 @@
-"""What another user of this machine can do: code of a test that runs without rights. Only root can become that user."""
+"""Runs code of a test as another user of this machine, without rights. Only root can become that user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UID = 12345
 def open_directory() -> Iterator[Path]:
     """Yield a new directory that all users can enter.
 
-    Those of pytest cannot be opened to others for long: each pytest that starts closes the directory above all of them.
+    Directories of pytest do not suffice: each start of pytest closes the directory above them to other users.
     """
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         path = Path(name)
@@ -33,7 +33,7 @@ def as_a_stranger(
     gid: int = UID,
     uid: int = UID,
 ) -> str:
-    """Do something as a user with these groups, and return the text that it returns.
+    """Call a function as a user with these groups, and return the text that it returns.
 
     An expected exception is returned as its text, with its `code` if it has one.
     Any other exception makes the test fail with its traceback.

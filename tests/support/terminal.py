@@ -31,7 +31,7 @@ class Terminal:
         fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
 
     def read(self) -> bool:
-        """Wait for some output; return whether there may be more."""
+        """Wait for output; return whether there may be more."""
         try:
             data = os.read(self.descriptor, 65536)
         except OSError:
@@ -40,7 +40,7 @@ class Terminal:
         return bool(data)
 
     def until(self, text: str, act: Callable[[], object] = lambda: None) -> None:
-        """Read until this was written, then call `act`."""
+        """Read until the process has written this, then call `act`."""
         while text.encode() not in self.written:
             assert self.read(), self.written.decode(errors="replace")
         act()

@@ -1,4 +1,4 @@
-"""Properties that hold for every tree of state files: `Bench` examines a tree, `shrink` reduces one that fails.
+"""Properties that hold for every tree of state files. `Bench` examines a tree, `shrink` reduces one that fails.
 
 A tree is a mapping of file names to bytes; `tree_mutations.py` makes trees. The compiler must return a compilation, or
 problems of its own, each at an existing line. A compiler that has seen other trees must return the same as a new one.
@@ -31,7 +31,7 @@ from holdfast.states.parse.line_masking import mask_line
 from tree_mutations import Tree
 
 SECONDS = 10
-"""Processor time that one tree may take."""
+"""Greatest CPU time for one tree."""
 
 GRAINS = {"os": "Debian", "id": "web1", "os_family": "Debian", "ipv4": ["127.0.0.1", "10.0.0.7"]}
 PILLAR = {"k": "v", "users": {"joe": {"uid": 1000}}, "list": ["a", "b"]}
@@ -43,7 +43,7 @@ class Bench:
     def __init__(self, root: Path) -> None:
         self.root, self.kept, self.pillars = root, Compiler(), PillarCompiler(root)
         self.tree: Tree = {}
-        """What lies there now."""
+        """The present content of the directory."""
 
     def examine(self, tree: Tree) -> None:
         """Compile a tree as states and as pillar, with new and with used compilers.
@@ -121,7 +121,7 @@ class Bench:
 
 
 def told(problem: Problem, *, veil: bool = False) -> tuple[Any, ...]:
-    """Return one problem in full. Its line must exist and be the quoted one; with `veil`, it must show no value."""
+    """Return one problem as text. Its line must exist and be the quoted one; with `veil`, it must show no value."""
     place = problem.location
     assert problem.code, "a problem without a code"
     assert problem.message, "a problem without a message"
@@ -172,12 +172,12 @@ def show(calls: tuple[Call, ...], high: Any) -> None:
 
 
 class TooSlow(BaseException):
-    """A tree takes too long. Not an `Exception`, so that no code in between handles it as a mistake of the tree."""
+    """A tree takes too long. This is not an `Exception`, so that no code handles it as a mistake in the tree."""
 
 
 @contextmanager
 def in_time(seconds: float) -> Iterator[None]:
-    """Raise `TooSlow` in code that computes for longer than this; waiting does not count. Main thread only."""
+    """Raise `TooSlow` in code that computes for longer than this. Waiting does not count. For the main thread only."""
 
     def ring(*_: object) -> None:
         raise TooSlow(f"takes longer than {seconds:g} s")

@@ -32,7 +32,7 @@ _WORDS = """
     {%load_yaml%} {%endload%} {%import_yaml"one.sls"as%} {%do%} {{x.y.z}} {{loop}} {{caller()}} {{super()}}
 """
 WORDS = _WORDS.split()
-"""Words of the language and of YAML, Jinja and numbers, in places where nobody expects them."""
+"""Words of the language, of YAML and Jinja, and numbers, for places where they are unexpected."""
 
 TEXTS = [
     *WORDS,
@@ -74,7 +74,7 @@ TEXTS = [
         "{a: " * 120,
     ),
 ]
-"""What a mutation puts into a text."""
+"""Texts that a mutation inserts into a text."""
 
 VALUES: list[Any] = [
     *(
@@ -119,7 +119,7 @@ VALUES: list[Any] = [
         {"lamp.lit": []},
     ),
 ]
-"""What a mutation puts into data."""
+"""Values that a mutation inserts into data."""
 
 
 def corpus() -> list[Tree]:

@@ -1,4 +1,4 @@
-"""TypeScript that is compiled with all checks, and run by Node.js; `scripts/environment` installs what it needs."""
+"""Compiles TypeScript with all checks, and runs it by Node.js. `scripts/environment` installs what this needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from deadline import DEADLINE
 ROOT = Path(__file__).parents[2]
 MODULES = ROOT / ".venv-node/node_modules"
 MONTH = 30 * 86400.0
-"""Seconds."""
+"""A month in seconds."""
 OPTIONS = {
     "strict": True,
     "target": "ES2022",
@@ -39,7 +39,7 @@ OPTIONS = {
     "isolatedModules": True,
     "verbatimModuleSyntax": True,
 }
-"""Every check that a user of generated files may ask for; the types of libraries are not ours."""
+"""Every check that a user of generated files may enable, except for the types of libraries."""
 
 
 def node() -> str:
@@ -52,10 +52,10 @@ def node() -> str:
 
 
 def compiled(folder: Path, *, types: tuple[str, ...] = ("node",)) -> Path:
-    """Compile the sources below `src` of a folder; return the folder with the result. Fails with what tsc says.
+    """Compile the sources below `src` of a folder; return the folder with the result. Fails with tsc's messages.
 
-    What was compiled before, by the same compiler with the same options, is copied: tsc takes five seconds, and several
-    processes with tests need the same programs.
+    The result of an earlier compilation, by the same compiler with the same options, is copied: tsc takes five seconds,
+    and several processes with tests need the same programs.
     """
     options = {**OPTIONS, "rootDir": "src", "types": list(types)}
     (folder / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "include": ["src"]}))
@@ -78,7 +78,7 @@ def compiled(folder: Path, *, types: tuple[str, ...] = ("node",)) -> Path:
 
 
 def _key(folder: Path) -> str:
-    """Return the hash of all that determines what tsc makes of a folder."""
+    """Return the hash of everything that determines the result of tsc for a folder."""
     sources = [each for each in sorted((folder / "src").rglob("*")) if each.is_file()]
     texts = [(MODULES.parent / "package-lock.json").read_text(), (folder / "tsconfig.json").read_text()]
     texts += [text for each in sources for text in (str(each.relative_to(folder)), each.read_text())]
@@ -86,7 +86,7 @@ def _key(folder: Path) -> str:
 
 
 def _forget_unused(kept: Path) -> None:
-    """Remove what was not used for a month."""
+    """Remove results that were not used for a month."""
     for each in kept.iterdir():
         if each.is_dir() and each.stat().st_mtime < time.time() - MONTH:
             shutil.rmtree(each)
@@ -108,7 +108,7 @@ def written(files: Mapping[str, str], folder: Path) -> None:
 
 
 def run(program: Path, *arguments: str, given: str = "") -> str:
-    """Run a program; return what it prints. Fails with its errors."""
+    """Run a program; return its output. Fails with the program's errors."""
     command = [node(), str(program), *arguments]
     done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert done.returncode == 0, done.stderr

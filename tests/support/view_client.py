@@ -1,4 +1,4 @@
-"""A client of the sockets of an agent that speaks the protocol itself: blocking, for any user, also after a fork."""
+"""A blocking client of the sockets of an agent. It implements the protocol itself, for any user, also after a fork."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from deadline import DEADLINE
 def connected(path: Path) -> socket.socket:
     """Return a connection to a socket."""
     connection = socket.socket(socket.AF_UNIX)
-    connection.connect(str(path))  # waits until the server has room; with a timeout it would not
+    connection.connect(str(path))  # waits until the server has room; with a timeout it would fail at once
     connection.settimeout(DEADLINE)
     return connection
 
 
 def answered(path: Path, verb: str, **fields: Any) -> bytes:
-    """Return the whole answer to a request, as it was sent; a refusal may come before the request was read."""
+    """Return the whole answer to a request, as bytes. A refusal may arrive before the request was read."""
     with connected(path) as connection:
         with suppress(BrokenPipeError):
             connection.sendall(json.dumps({"verb": verb, **fields}).encode() + b"\n")
@@ -28,7 +28,7 @@ def answered(path: Path, verb: str, **fields: Any) -> bytes:
 
 
 def rest_of(connection: socket.socket) -> bytes:
-    """Return what a server sends until it ends the connection, in whatever way."""
+    """Return everything that a server sends until the connection ends, also by an error."""
     received = b""
     with suppress(ConnectionResetError):
         while part := connection.recv(1 << 20):
@@ -42,7 +42,7 @@ def told(path: Path, verb: str, **fields: Any) -> Any:
 
 
 def first(path: Path, verb: str, number: int, **fields: Any) -> bytes:
-    """Return the first messages of an answer that lasts."""
+    """Return the first messages of an answer that does not end."""
     with connected(path) as connection:
         connection.sendall(json.dumps({"verb": verb, **fields}).encode() + b"\n")
         with connection.makefile("rb") as stream:

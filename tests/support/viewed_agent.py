@@ -11,7 +11,7 @@ from holdfast_process import Agent, Tree
 from strangers import open_directory
 
 GROUP, GID = "games", 60
-"""A group that every Debian host has."""
+"""A group that exists on every Debian host."""
 STATES = """
 HOST/open:
   file.managed: [{contents: first of everyone}, {mode: "0644"}]

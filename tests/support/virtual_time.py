@@ -14,7 +14,7 @@ from heapq import heappop
 from unittest.mock import patch
 
 HANGS = 1e6
-"""Seconds of virtual time after which a scenario hangs."""
+"""Seconds of virtual time after which a scenario counts as hanging."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):

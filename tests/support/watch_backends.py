@@ -1,4 +1,4 @@
-"""The backends of path watches: the tests of the path watcher run with each."""
+"""The backends of path watches. The tests of the path watcher run with each of them."""
 
 from __future__ import annotations
 

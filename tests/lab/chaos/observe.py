@@ -1,4 +1,4 @@
-"""Runs in the guest: reads files all the time, and records whether one was ever seen half-written."""
+"""Runs in the guest: reads files all the time, and records each one that it has seen half-written."""
 
 import os
 import sys

@@ -1,1 +1,1 @@
-"""Whole lives of an engine in virtual time: a plan says what happens, rules say what must hold after each step."""
+"""Whole lives of an engine in virtual time: a plan says what happens, and rules check each step."""

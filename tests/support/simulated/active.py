@@ -1,4 +1,4 @@
-"""One run, as the rules see it."""
+"""One run, with the data that the rules need."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Active:
     since: float = 0.0
     """Loop time of its start."""
     told: bool = False
-    """Whether its outcome was reported."""
+    """Whether the outcome of the run was reported."""
     excused: bool = False
-    """Whether an operator wants the run, or the previous one failed."""
+    """Whether an operator has requested the run, or the previous one failed."""
     heard: dict[str, str] = field(default_factory=dict)
     """Argument -> received value."""

@@ -1,4 +1,4 @@
-"""Rules for calls beside the engine: nothing else works on what a call changes."""
+"""Rules for calls beside the engine: nothing else works on a setting while a call changes it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Called:
         self._calls[name] -= 1
 
     def against(self, vertex: Vertex) -> Iterator[str]:
-        """Yield a start while a call changes what the vertex manages."""
+        """Yield a message if the vertex starts while a call changes its setting."""
         if self._concerned(vertex):
             yield "starts while a call changes its setting"
 

@@ -1,4 +1,4 @@
-"""Conditions that hold when nothing is broken any more and nothing runs."""
+"""Conditions that must hold when nothing is broken any more and nothing runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simulated.world import Lined, Speaker, World
 
 def unhealed(engine: Engine, rules: Rules, world: World) -> Iterator[str]:
     """Yield each condition that does not hold."""
-    there = [vertex for vertex in engine.view.graph if not vertex.queue.removed]  # no reversals that have ended
+    there = [vertex for vertex in engine.view.graph if not vertex.queue.removed]  # without reversals that have ended
     helpless = _helpless(there)
     for row, vertex in zip(engine.status(), there, strict=True):
         yield from _unsettled(row, vertex, rules, world, helpless=vertex in helpless)
@@ -29,7 +29,7 @@ def unhealed(engine: Engine, rules: Rules, world: World) -> Iterator[str]:
 
 
 def _unsettled(row: Mapping[str, Any], vertex: Vertex, rules: Rules, world: World, *, helpless: bool) -> Iterator[str]:
-    """Yield why a vertex is not settled, or not as declared."""
+    """Yield the reasons why a vertex is not settled, or not as declared."""
     bad = [key for key in ("dirty", "running", "failed", "pending_refresh") if row[key]]
     if helpless:
         bad = [key for key in bad if key in {"dirty", "running"}]

@@ -1,7 +1,7 @@
 """Agents that crash during their work, and the agents after them.
 
-After each step in which the machine or the journal has changed, a scene is recorded: what a crash at that moment would
-leave. Another life with another agent starts from the scene, and may crash, too.
+After each step that has changed the machine or the journal, a scene is recorded: the state that a crash at this moment
+would leave. Another life with another agent starts from the scene, and may crash, too.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from simulated.story import Chapter, lost, twice
 from simulated.world import World
 
 CALM = {"drift", "swap", "pause", "recheck"}
-"""Troubles in which nothing fails; a pause is a good moment for a restart."""
+"""Troubles that make nothing fail; a restart is likely during a pause."""
 MEMORY = "/dev/shm"
 """The directory of the journals, in memory: `power.Disk` models a loss of power, and a real disk is slow."""
 HARMLESS = {"noop", "unwatch", "full"}
-"""Troubles of plans that have no place here: a look is no run, and what is not watched is told when it is."""
+"""Troubles that are removed from plans with crashes, because the rules for crashes do not cover them."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What a crash leaves behind."""
+    """The state that a crash leaves behind."""
 
     world: World
     chapters: list[Chapter]
     journal: dict[str, bytes]
     states: Sequence[State]
-    """Those that are declared."""
+    """The declared states."""
 
 
 class Doomed(Life):
-    """A life that records `wanted` scenes, chosen at random; None: all."""
+    """A life that records `wanted` scenes, chosen at random, or with None all scenes."""
 
     def __init__(
         self, plan: Plan, directory: Path, chance: random.Random, wanted: int | None, scene: Scene | None = None
@@ -98,7 +98,7 @@ class Doomed(Life):
         killed, unpowered = files(self._disk.path), self._disk.kept
         if self._wanted is not None:
             ways = [self._chance.choice((killed, unpowered))]
-        else:  # directly after a flush, a kill and a loss of power leave the same
+        else:  # directly after a flush, a kill and a loss of power leave the same state
             ways = [killed] if killed == unpowered else [killed, unpowered]
         self.scenes[place : place + 1] = [self._scene(journal) for journal in ways]
 
@@ -121,12 +121,12 @@ def _again(world: World, later: float = 0.0) -> World:
 
 
 def crashes(seed: int, wanted: int | None = 8) -> list[str]:
-    """Return what goes wrong in the life of a seed with random crashes."""
+    """Return the faults in the life of a seed with random crashes."""
     return deaths(doomed(seed), wanted)
 
 
 def doomed(seed: int) -> Plan:
-    """Return the plan of a seed without troubles that make no sense with crashes."""
+    """Return the plan of a seed, without the troubles that the rules for crashes do not cover."""
     whole = planned(seed)
     return replace(
         whole, stop=None, recheck=False, troubles=tuple(each for each in whole.troubles if each[1] not in HARMLESS)[:15]
@@ -134,7 +134,7 @@ def doomed(seed: int) -> Plan:
 
 
 def deaths(plan: Plan, wanted: int | None = 8) -> list[str]:
-    """Return what goes wrong in a life, after crashes in it, and after crashes in the lives that follow."""
+    """Return the faults in a life, in the lives after its crashes, and in the lives after their crashes."""
     chance = random.Random(plan.seed)
     with tempfile.TemporaryDirectory(prefix="holdfast-crash-", dir=MEMORY) as directory:
         life = Doomed(plan, Path(directory), chance, wanted)
@@ -163,7 +163,7 @@ def repeats(seed: int) -> list[str]:
 
 
 def _aftermath(plan: Plan, scene: Scene, chance: random.Random) -> Plan:
-    """Return the same or other states: the states or the machine may change while no agent runs."""
+    """Return the same or other states, after perhaps changing the machine: both may change while no agent runs."""
     states = list(scene.states)
     if states and chance.random() < 0.2:
         states = other_state(chance, states)

@@ -1,4 +1,4 @@
-"""Compares the outcome of a run with what it has done: alone or in a batch, as an action, or as a reversal."""
+"""Compares the outcome of a run with its effects: alone or in a batch, as an action, or as a reversal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from simulated.world import World
 UNDO = "undo "
 """Prefix of the IDs of reversals."""
 OWN = ("no", "busy")
-"""Errors that the machine raises; a run reports one only if it has met it itself."""
+"""Errors that the machine raises. A run must report only errors that it has received itself."""
 
 
 class Deeds:
@@ -39,14 +39,14 @@ class Deeds:
     # -- actions -----------------------------------------------------------------------------------------------
 
     def excused(self, vertex: Vertex | None) -> None:
-        """Permit one more run of an action: something asked for it, or the last run did not succeed."""
+        """Permit one more run of an action, which was requested, or whose last run did not succeed."""
         if vertex:
             self._excused.add(vertex)
 
     def starts(self, active: Active) -> None:
         """Check at its start that a reversal restores the previous value."""
         vertex, world = active.vertex, self._world
-        # A request of another vertex may be over at the end of the run.
+        # A request of another vertex may have ended when the run ends.
         active.excused = vertex in self._excused or not _lonely(vertex)
         self._excused.discard(vertex)
         if vertex.call.low["__id__"].startswith(UNDO):

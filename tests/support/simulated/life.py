@@ -26,27 +26,28 @@ ERRORS: dict[str, Callable[[], Exception]] = {
     "busy": lambda: Temporary("busy"),
     "busy for 3 s": lambda: Temporary("busy", delay=3),
 }
-"""Created for each life, because an exception keeps its traceback."""
+"""Makes new errors for each life, because an exception keeps its traceback."""
 LONG = 1e5
-"""Seconds of virtual time after which a life hangs."""
+"""Seconds of virtual time after which a life counts as hanging."""
 ENDLESS = 20_000
 """More steps than any life takes."""
 HEALING = 400.03
-"""Seconds in which everything is repaired once nothing is broken: many times the longest wait of the engine."""
+"""Seconds within which everything must be repaired once nothing is broken: many times the longest wait of the
+engine."""
 
 
 def faults_of(seed: int) -> list[str]:
-    """Return what goes wrong in the life of a seed."""
+    """Return the faults in the life of a seed."""
     return faults(planned(seed))
 
 
 def faults(plan: Plan) -> list[str]:
-    """Return what goes wrong in this life."""
+    """Return the faults in this life."""
     return Life(plan).run()
 
 
 def digest(seed: int) -> str:
-    """Return a hash, in hex, of all that is reported and done in the life of a seed."""
+    """Return a hash, in hex, of everything that is reported and done in the life of a seed."""
     life = Life(planned(seed))
     life.run()
     return hashlib.sha256("\n".join(life.trace()).encode()).hexdigest()
@@ -65,7 +66,7 @@ class Life(Bench):
         super().__init__(world or World())
         self.plan = plan
         self.found: list[str] = []
-        """What went wrong."""
+        """The faults."""
         self._steps = 0
         self._states: list[State] = []
         """The states that hold now."""
@@ -74,7 +75,7 @@ class Life(Bench):
         self._calls: list[asyncio.Task[None]] = []
 
     def run(self) -> list[str]:
-        """Simulate the life; return what went wrong."""
+        """Simulate the life; return the faults."""
         Setting.machine = Action.machine = self.machine
         random.seed(self.plan.seed)
         self.loop = VirtualLoop(self.machine.clock)
@@ -151,7 +152,7 @@ class Life(Bench):
         await asyncio.gather(*self._swaps, *self._fights, *self._calls, return_exceptions=True)
         self._steps = self.loop.steps
         self.loop.after_step = None
-        # A running swap may have just started to wait for removed vertices, which have their time to end, too.
+        # A running swap may have just started to wait for removed vertices, which get their own time to end.
         if self.loop.time() > began + 2 * patience + 0.1:
             self.found.append(f"stopping took {self.loop.time() - began:g} s")
         if left := [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]:
@@ -178,7 +179,7 @@ class Life(Bench):
         await asyncio.sleep(HEALING)
 
     async def _be_disturbed_once(self) -> None:
-        """Cause one drift while nothing runs; check that only what it reaches is checked, and that activity ends."""
+        """Cause one drift while nothing runs. Check that only reachable vertices run, and that activity ends."""
         watched = sorted(name for name in self.machine.armed if self._vertex(name))
         if not watched:
             return
@@ -328,5 +329,5 @@ class Life(Bench):
         self._rules.told(event)
 
     def trace(self) -> list[str]:
-        """Return all that was reported and done."""
+        """Return everything that was reported and done."""
         return [*map(str, self.events), *self.machine.log, *self.machine.done, str(self._steps)]

@@ -1,4 +1,4 @@
-"""Reduces a plan that fails as long as it fails, and writes the rest as a test."""
+"""Reduces a failing plan to a smaller one that still fails, and writes it as a test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simulated.life import faults
 from simulated.plan import Plan, State
 
 TRIES = 1500
-"""Lives that may be spent on one plan: some seconds."""
+"""Greatest number of lives that are simulated for one plan: some seconds."""
 
 
 def as_a_test(plan: Plan, fails: Callable[[Plan], list[str]] = faults) -> str:

@@ -1,6 +1,6 @@
 """The plan of a life: states, troubles, and an end.
 
-A plan is plain data: it is made from a seed, can be reduced, and can be written as code.
+A plan is plain data. It is made from a seed, can be reduced, and can be written as code.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from engine_bench import LATER, state
 from holdfast.states.requisite_kinds import LISTENING, PROBED, REQUISITES, TABLE, targets_of
 
 State = tuple[Any, ...]
-"""As `state` makes it: name, kind, meta, and what it says with its requisites."""
+"""A state as `state` makes it: name, kind, meta parameters, and arguments with requisites."""
 Trouble = tuple[Any, ...]
 """Seconds to wait before, a method of `Life`, its arguments."""
 
@@ -33,9 +33,9 @@ OTHERS = (
     *("zbundle.present",) * 4,
     *("zsetting.present",) * 6,
 )
-"""As often as they come."""
+"""All other kinds; one that is listed several times is drawn more often."""
 RECEIVED = {"zhearer.present": "value", "zcaller.run": "what"}
-"""Kinds that receive -> which argument."""
+"""Kind that receives values -> the argument that receives."""
 PAUSES = (0, 0, 0, 0, 0.1, 3.0, 3.1)
 
 
@@ -47,15 +47,15 @@ class Plan:
     troubles: tuple[Trouble, ...] = ()
     workers: int = 2
     recheck: bool = False
-    """Every now and then all is looked at; without it somebody has to trigger what has failed for good."""
+    """Whether there are rechecks. Without them, permanent failures are triggered at the end."""
     ordering: str = "definition"
     stop: tuple[float, ...] | None = None
     """None: the life ends when all troubles are over, and must have converged.
 
-    Otherwise it is stopped in the middle, and hurried after this number of seconds, if one is given.
+    Otherwise the life is stopped in the middle. If a number of seconds is given, it is hurried after that time.
     """
     seed: int = 0
-    """Of what the engine itself does at random."""
+    """Seed of the engine's own random choices."""
 
     def __str__(self) -> str:
         """Return the plan as Python."""
@@ -99,7 +99,7 @@ def random_states(chance: random.Random) -> list[State]:
     """Return some states, with requisites that a compiler accepts."""
     names = [name for name in NAMES if chance.random() < 0.8]
     states: list[State] = []
-    earliest = list(range(len(names)))  # all that the target of a prereq requires is before that prereq
+    earliest = list(range(len(names)))  # everything that the target of a prereq requires comes before that prereq
     for position, name in enumerate(names):
         requisites: dict[str, list[str]] = {}
         for other, target in enumerate(names):

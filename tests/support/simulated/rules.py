@@ -28,36 +28,36 @@ from simulated.world import FULL, Lined, World
 GATES = ("require", "watch", "recv")
 """Requisites that forbid a run when what they name has failed."""
 MOST_REPAIRS = 12
-"""Repairs in a window of twenty seconds: the five free ones, the one too many, and those at growing intervals.
+"""Greatest number of repairs in twenty seconds: the five without a limit, one more, and those at growing intervals.
 
-This and the rate limit are about drift of a resource itself: one that has a prereq, or is one, runs for the sake of
-another, too.
+This limit and the rate limit apply to drift of a resource itself. A resource that has a prereq, or is the target of
+one, also runs because of others.
 """
 
 TICK = 1e-6
-"""Seconds by which a time that has been added up may be wrong."""
+"""Greatest error, in seconds, of a time that is a sum."""
 COUNTED = 4
-"""Steps after which all vertices are counted: that takes as long as what happens in two steps."""
+"""Number of steps between two counts of all vertices: a count takes as long as two steps."""
 
 
 class Rules:
-    """Checks one engine, and adds what is wrong to `found`."""
+    """Checks one engine, and adds faults to `found`."""
 
     def __init__(self, engine: Engine, machine: World, found: list[str]) -> None:
         self._engine, self._machine, self._found = engine, machine, found
         self._active: dict[Vertex, Active] = {}
         self._starts: dict[Vertex, list[float]] = {}
-        """Runs on account of events, of those whose rate is limited."""
+        """Times of the runs caused by events, for vertices with a rate limit."""
         self._repairs: dict[Vertex, list[float]] = {}
         self._graph: Graph | None = None
-        """The graph of which is known what is above whom."""
+        """The graph for which `_above` is cached."""
         self._known: dict[Vertex, set[Vertex]] = {}
         self._ran: set[Vertex] = set()
-        """Those of which an attempt has ended, or something came without one."""
+        """Vertices with an attempt that has ended, or with an outcome without an attempt."""
         self._since: dict[Vertex, float] = {}
-        """Loop time at which others first waited for it by definition order."""
+        """Vertex -> loop time at which others first waited for it by definition order."""
         self.paused = self.stopped = False
-        """What operators have asked for."""
+        """Whether operators have paused or stopped the engine."""
         self.called = Called(self._wrong, self._active)
         self.values = Values(engine, machine, self._wrong)
         self.deeds = Deeds(engine, machine, self._wrong)
@@ -94,7 +94,7 @@ class Rules:
 
     def starts(self, vertex: Vertex) -> None:
         """Check that a run may start."""
-        self._read_on()  # the end of another run may have started this one: first, the effects of the other
+        self._read_on()  # the end of another run may have started this one: check the effects of the other first
         self._let_go()
         for what in self._against(vertex):
             self._wrong(vertex, what)
@@ -117,13 +117,13 @@ class Rules:
         yield from self._out_of_sequence(vertex)
         yield from self.called.against(vertex)
         yield from self._out_of_order(vertex, now)
-        fresh = vertex.run.retry_wait is None  # otherwise it is a further attempt, which follows the interval of retry
+        fresh = vertex.run.retry_wait is None  # otherwise it is a further attempt, whose time depends on `retry`
         watched = vertex.queue.cause in {"drift", "poll"} and not vertex.queue.listening
         if vertex.call.meta.limit and fresh and watched and _alone(vertex):
             yield from self._too_often(vertex, now)
 
     def _unready(self, vertex: Vertex, now: float) -> Iterator[str]:
-        """Yield the reasons against a start that are about the vertex alone."""
+        """Yield the reasons against a start that concern only the vertex."""
         if self.paused or self.stopped or vertex.queue.removed:
             yield "starts though nothing may"
         if vertex.run.task or vertex in self._active:
@@ -156,7 +156,7 @@ class Rules:
         return up.queue.batch is not None and up.queue.batch is vertex.queue.batch
 
     def call_ends(self, name: str) -> None:
-        """Note the end of a call: resources that have waited for it do not hold back others."""
+        """Note the end of a call: resources that waited for the call do not make others wait."""
         self.called.ends(name)
         self._ran.update(vertex for vertex in self._engine.view.graph if vertex.resource.name == name)
 
@@ -179,10 +179,10 @@ class Rules:
         ]
 
     def _lets_pass(self, vertex: Vertex, now: float) -> bool:
-        """Return whether later vertices may start: it has run, has an obstacle, waits for one that has, or was slow."""
+        """Return whether later vertices may start: this one ran, has an obstacle, was slow, or waits for such a one."""
         waiting = [vertex]
         seen = {vertex}
-        for one in waiting:  # grows: two owners of prereqs may wait for each other
+        for one in waiting:  # the set grows: two owners of prereqs may wait for each other
             if (
                 one in self._ran
                 or one.run.obstacle
@@ -197,7 +197,7 @@ class Rules:
         return False
 
     def _watched(self, vertex: Vertex, now: float) -> bool:
-        """Return whether the vertex is watched, was until now, or need not be."""
+        """Return whether the vertex is watched, was watched until now, or need not be watched."""
         name, machine = vertex.resource.name, self._machine
         return (
             isinstance(vertex.resource, Action)
@@ -208,7 +208,7 @@ class Rules:
         )
 
     def _too_often(self, vertex: Vertex, now: float) -> Iterator[str]:
-        """Yield a violation of a limit: a bucket passes its content, its inflow, and one delayed run."""
+        """Yield a violation of the rate limit: a bucket allows its content, its inflow, and one delayed run."""
         rate, burst = vertex.call.meta.limit or 0.0, vertex.call.meta.burst or self._engine.options.burst
         starts = self._starts.setdefault(vertex, [])
         starts.append(now)
@@ -220,7 +220,7 @@ class Rules:
             yield "has debts"
 
     def _above(self, vertex: Vertex) -> set[Vertex]:
-        """Return what must be settled first, near or far: targets, owners of prereqs, and automatic edges."""
+        """Return all vertices that must be settled first: targets, owners of prereqs, and automatic edges."""
         if self._graph is not self._engine.view.graph:
             self._graph, self._known = self._engine.view.graph, {}
         if vertex not in self._known:
@@ -252,7 +252,7 @@ class Rules:
                     yield other
 
     def _noop(self, vertex: Vertex) -> bool:
-        """Return whether the vertex is in noop; its state overrides the agent."""
+        """Return whether the vertex is in noop; its state overrides the setting of the agent."""
         noop = vertex.call.meta.noop
         return self._engine.options.noop if noop is None else noop
 
@@ -293,7 +293,7 @@ class Rules:
         self.deeds.step()
         self._steps += 1
         if self._steps % COUNTED:
-            return  # a wrong count stays wrong
+            return  # one report is enough: a wrong count stays wrong
         settled = not self._engine._swaps.lock.locked() and not any(self._engine._swaps.retirement)
         for what in miscounted(self._engine.view, settled=settled):
             self._wrong(None, what)
@@ -313,7 +313,7 @@ class Rules:
                 self._ended(active)
 
     def _happened(self, line: str) -> None:
-        """Check that a run which may do so had this effect."""
+        """Check that a run that is allowed to have this effect has caused it."""
         what, *names = line.split()
         if what in {"check", "would", "line"}:
             return
@@ -389,7 +389,7 @@ class Rules:
 
 
 def _wanted(vertex: Vertex) -> set[Vertex]:
-    """Return the targets of its prereqs, near or far."""
+    """Return the targets of the vertex's prereqs, direct and indirect."""
     found, stack = set(), [vertex]
     while stack:
         new = {*stack.pop().links.requisites.get("prereq", ())} - found
@@ -399,5 +399,5 @@ def _wanted(vertex: Vertex) -> set[Vertex]:
 
 
 def _alone(vertex: Vertex) -> bool:
-    """Return whether the vertex has no prereq and is none."""
+    """Return whether the vertex has no prereq, and is not the target of one."""
     return "prereq" not in vertex.links.requisites and not vertex.links.prereq_owners

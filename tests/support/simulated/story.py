@@ -12,7 +12,7 @@ from simulated.plan import ACTIONS, CONDITIONAL, State
 Edge = tuple[str, str, str]
 """Upstream and downstream with their kinds, and `watch`, `onchanges` or `listen`."""
 WAYS = CARRIES.keys() - ON_FAILURE
-"""Requisites by which somebody waits for changes."""
+"""Requisites by which a subscriber waits for changes."""
 ON_CHANGES = {kind.name for kind in TABLE if kind.gates == "change"}
 
 
@@ -21,17 +21,17 @@ class Chapter:
     """The states of an agent in a part of its life."""
 
     begins: int
-    """How much was done before."""
+    """The number of effects before."""
     states: list[State]
     in_force: int | None = None
-    """The number of changes when the swap was complete.
+    """The number of effects when the swap was complete.
 
-    None: the agent died before, or has not come so far.
+    None: the agent died before, or the swap is not complete yet.
     """
 
 
 def lost(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
-    """Yield changes that did not reach a subscriber which waits for them now and has done so ever since."""
+    """Yield changes that did not reach a subscriber, although it has waited for them ever since."""
     told: dict[str, int] = {}
     listeners = {one[0] for chapter in chapters for one in chapter.states if "listen" in one[3]}
     edges = [{*_edges(chapter.states)} for chapter in chapters]
@@ -47,9 +47,9 @@ def lost(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
 
 
 def twice(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
-    """Yield refreshes without a new cause, and repeated runs of actions that only follow changes.
+    """Yield refreshes without a new cause, and repeated runs of actions that only changes may trigger.
 
-    A subscriber of a target in two ways may be notified twice.
+    A subscriber with two requisites on one target may be notified twice.
     """
     upstreams: dict[str, set[str]] = {}
     ways: dict[str, set[str]] = {}
@@ -75,7 +75,7 @@ def twice(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
 
 
 def _owed(done: Sequence[str], place: int, chapters: Sequence[Chapter], edges: Sequence[set[Edge]]) -> Iterator[Edge]:
-    """Yield the edges that carry this change; `edges` are those of each chapter.
+    """Yield the edges that must carry this change; `edges` has those of each chapter.
 
     They belong to the states in force at the start of the run, to earlier states, which may still have been running,
     and to all later states.
@@ -91,7 +91,7 @@ def _owed(done: Sequence[str], place: int, chapters: Sequence[Chapter], edges: S
     for edge in sorted(set.intersection(*edges[max(0, number - 1) :])):
         if _name(edge[0]) == name and (edge[0].partition("[")[0] in ACTIONS) is (
             what == "run"
-        ):  # otherwise a removed state of that name
+        ):  # otherwise it was a removed state of that name
             yield edge
 
 
@@ -100,7 +100,7 @@ def _edges(states: Sequence[State]) -> Iterator[Edge]:
     identity = {one[0]: f"{one[1]}[{one[0]}]" for one in states}
     noop = any(meta.get("noop") for _, _, meta, _ in states)
     silent: set[str] = set()
-    """Those that may never run: what they are to receive may never be sent; and those behind them."""
+    """Vertices that may never run, because the value that they receive may never be sent; and their dependents."""
     for name, kind, meta, spec in states:
         before = {target for targets in spec.values() if isinstance(targets, list) for target in targets}
         if noop and ("recv" in meta or not silent.isdisjoint(before)):
@@ -117,7 +117,7 @@ def _edges(states: Sequence[State]) -> Iterator[Edge]:
 
 
 def _delivers(requisite: str, kind: str, spec: Mapping[str, Any]) -> bool:
-    """Return whether nothing else of the subscriber decides about the deliveries of a requisite."""
+    """Return whether no other requisite of the subscriber affects the deliveries of this one."""
     if requisite == "listen":
         return kind not in ACTIONS
     chosen = ON_CHANGES & spec.keys()
@@ -127,7 +127,7 @@ def _delivers(requisite: str, kind: str, spec: Mapping[str, Any]) -> bool:
 
 
 def _answers(down: str, kind: str) -> tuple[str, ...]:
-    """Return the effect of a notified subscriber."""
+    """Return the effect that a notification must have on its subscriber."""
     if kind == "listen":
         return ("refresh",)
     return ("refresh", "change", "run", "look") if kind == "onchanges" else ("refresh", "change", "run")

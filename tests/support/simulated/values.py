@@ -27,7 +27,7 @@ class Values:
         Earlier values are in the journal of the previous agent.
         """
         self._used = dict(engine._parts.journal._received)
-        """(identity, argument) -> digest of what it last ran well with."""
+        """(identity, argument) -> digest of the value in its last successful run."""
 
     def adopted(self, identities: Collection[str]) -> None:
         """Forget the values of undeclared states."""
@@ -49,7 +49,7 @@ class Values:
         )
         senders = vertex.links.requisites.get(RECV, ()) if vertex else ()
         if vertex is None or not senders or vertex.queue.removed:
-            return  # it has been removed
+            return  # the sender has been removed
         since = {sender.identity: 0 for sender in senders} | (
             active.said_before if active else {}
         )  # a swap may have changed the sender

@@ -24,7 +24,7 @@ class World(Machine):
     """A fake machine with sent values, a line and reversals."""
 
     said: dict[str, str] = field(default_factory=dict)
-    """Name -> value sent last."""
+    """Name -> value that was sent last."""
     everbroken: set[str] = field(default_factory=set)
     """Everything that was ever broken."""
     lent: dict[str, str | None] = field(default_factory=dict)
@@ -79,18 +79,18 @@ class Full:
             self._told()
 
     def add(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
-        """Write at once, if there is room."""
+        """Write at once, if the disk has room."""
         self._look()
 
     async def secure(self) -> None:
-        """Wait as long as a disk takes. Raise `Unwritable` if it is full."""
+        """Wait as long as a disk takes. Raise `Unwritable` if the disk is full."""
         await asyncio.sleep(0.001)
         self._look()
         if self.trouble:
             raise Unwritable(self.trouble)
 
     def close(self) -> None:
-        """Do nothing: everything is written."""
+        """Do nothing, because everything is written."""
 
 
 class Speaker(Sendable, Setting, kind="zspeaker.present"):
@@ -144,7 +144,7 @@ class Lined(Backed, Setting, kind="zlined.present"):
     machine: ClassVar[World]
 
     async def watch(self, ctx: Context) -> Watch:
-        """Note the end of the watch, which comes a moment after that of the line."""
+        """Note the end of the watch, which follows the end of the line after a moment."""
         async with aclosing(super().watch(ctx)) as watch:
             try:
                 async for each in watch:
