@@ -89,6 +89,16 @@ class Temporary(HoldfastError):
         self.delay = delay
 
 
+class ChangedMeanwhile(Temporary):
+    """Something else has changed the resource during its repair, which therefore has not overwritten that change.
+
+    The agent repairs the resource again at once, and counts a failure only if the same happens again.
+    """
+
+    def __init__(self, message: str, *, delay: float = 0.1) -> None:
+        super().__init__(message, delay=delay)
+
+
 class Overdue(Temporary):
     """A command that exceeded its timeout."""
 

@@ -14,7 +14,7 @@ from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.delta import Delta, State, compare
 from holdfast.resources.dependencies import Dependency, lies_in
 from holdfast.resources.diff import hidden, unified
-from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.errors import ChangedMeanwhile, Permanent
 from holdfast.resources.file_locks import file_lock
 from holdfast.resources.kinds._lines import decoded, encoded
 from holdfast.resources.kinds.file.base import (
@@ -114,7 +114,7 @@ class ConfigEntry(Edgeable, Resource):
     async def rewrite(self, ctx: Context, change: Callable[[str], str]) -> None:
         """Replace the text of the file by the result of `change`, for one resource at a time.
 
-        Raises `Permanent`, and `Temporary` if another program has changed the file meanwhile.
+        Raises `Permanent`, and `ChangedMeanwhile` if another program has changed the file since it was read.
         """
         path = await self.located(ctx)
         async with file_lock(path):
@@ -148,8 +148,8 @@ class ConfigEntry(Edgeable, Resource):
         async def check(path: str) -> None:
             await self.verify(ctx, path)
             if identity(place.look()) != identity(seen):
-                raise Temporary(
-                    f"cannot edit {place.path}: another program has changed the file during the edit", delay=0.1
+                raise ChangedMeanwhile(
+                    f"cannot edit {place.path}: another program has changed the file during the edit"
                 )
 
         with os_errors("write", place.path):

@@ -12,7 +12,7 @@ from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency, unit_dependencies
 from holdfast.resources.effects import Effect, EffectVerb
-from holdfast.resources.errors import Permanent
+from holdfast.resources.errors import Permanent, StillDiffers
 from holdfast.resources.fields import UNIT_TYPES, Unit, field
 from holdfast.resources.interfaces.results import ServiceStatus
 from holdfast.resources.interfaces.service import ServiceInterface
@@ -244,7 +244,7 @@ class Running(Wanted, Refreshable, kind="service.running"):
         if self.init_delay:
             await asyncio.sleep(self.init_delay)
             if not (await self.status(ctx)).active:
-                raise Permanent(f"{self.name} was started, but {self.init_delay:g} s later it does not run")
+                raise StillDiffers(f"{self.name} was started, but {self.init_delay:g} s later it does not run")
 
 
 class Dead(Service, Refreshable, kind="service.dead"):
@@ -303,7 +303,7 @@ class Dead(Service, Refreshable, kind="service.dead"):
         if self.init_delay:
             await asyncio.sleep(self.init_delay)
             if (await self.probe(ctx) or {}).get("active"):
-                raise Permanent(f"{self.name} was stopped, but {self.init_delay:g} s later it runs again")
+                raise StillDiffers(f"{self.name} was stopped, but {self.init_delay:g} s later it runs again")
 
 
 class Enabled(Wanted, kind="service.enabled"):

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from holdfast.resources.context import Completed
-from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.errors import ChangedMeanwhile, Permanent, Temporary
 from holdfast.resources.interfaces.base import Options
 from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.provider import Confine
@@ -177,7 +177,7 @@ class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
                     await self._try(repo.id, edit.candidate)
                 again = await self.host.blocking(change)
                 if again.changes != edit.changes:
-                    raise Temporary(f"cannot set repository {repo.id}: another program has changed it", delay=0.1)
+                    raise ChangedMeanwhile(f"cannot set repository {repo.id}: another program has changed it")
                 edit = again
                 await self.host.blocking(_apt_repos.write_edit, self.host.system_path, edit)
         return ChangeSet(changes=edit.changes)

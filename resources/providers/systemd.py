@@ -9,7 +9,7 @@ from contextlib import aclosing, suppress
 from functools import partial
 
 from holdfast.resources.context import Watch
-from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.errors import ChangedMeanwhile, Permanent, Temporary
 from holdfast.resources.interfaces.base import Options
 from holdfast.resources.interfaces.host import BusError, ProviderHost, Signal
 from holdfast.resources.interfaces.provider import Confine
@@ -158,7 +158,9 @@ class Systemd(ServiceProvider):
             except TimeoutError:
                 raise Temporary(f"cannot {verb} {name}: it took more than {timeout:g} s") from None
             if result == "canceled":
-                raise Temporary(f"cannot {verb} {name}: another program asked systemd for the opposite", delay=1.0)
+                raise ChangedMeanwhile(
+                    f"cannot {verb} {name}: another program asked systemd for the opposite", delay=1.0
+                )
             if result not in ("done", "skipped"):
                 raise await self._units.failure_of(verb, name, result, begun)
             if result == "done" and verb in ("start", "restart"):

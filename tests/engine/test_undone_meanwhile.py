@@ -12,6 +12,7 @@ from engine_bench import Bench, compilation, ended, state
 from fake_machine import Machine, Setting
 from holdfast.agent.engine.inspect.explain import explain
 from holdfast.agent.engine.model.events import Ran
+from holdfast.resources.errors import ChangedMeanwhile
 
 
 class Useless(Setting, kind="zsetting.useless"):
@@ -60,6 +61,32 @@ async def test_damage_during_a_repair_is_repaired_at_once_and_nothing_has_failed
         (notice,) = bench.notices("undone-meanwhile")
         assert notice.text.startswith(f"still differs after the repair: value is {value!r}, not 'right'; ")
         assert notice.text.endswith("its watch has reported an event meanwhile: repaired again at once")
+
+
+async def test_a_kind_that_notices_the_other_change_is_called_again_at_once(bench: Bench, machine: Machine) -> None:
+    """Without a failure; if the same happens again, it has failed, and is tried again after the delay of the error."""
+    async with bench.running(state("a")) as engine:
+        for raised in (machine.broken_once, machine.broken):
+            bench.forget()
+            raised["a"] = ChangedMeanwhile("cannot set a: another program has changed it")
+            machine.hold("a")
+            machine.drift("a")
+            await bench.elapse(3)
+            machine.drift("a", "worse")
+            await bench.elapse(3)
+            machine.free("a")
+            await bench.until(lambda event: isinstance(event, Ran))
+            (notice,) = bench.notices("undone-meanwhile")
+            assert notice.text == (
+                "cannot set a: another program has changed it; its watch has reported an event meanwhile: "
+                "repaired again at once"
+            )
+            (outcome,) = bench.outcomes("a")
+            assert (outcome.result, outcome.attempts) == (raised is machine.broken_once, 2)
+
+        machine.broken.clear()
+        await bench.elapse(0.2)
+        assert (machine.settings["a"], engine.converged) == ("right", True)
 
 
 async def test_an_event_that_comes_a_moment_after_the_check_counts(bench: Bench, machine: Machine) -> None:

@@ -15,8 +15,8 @@ import pytest
 from deadline import DEADLINE
 from holdfast.resources import package_locks
 from holdfast.resources.context import Completed
-from holdfast.resources.errors import Permanent, Temporary
-from holdfast.resources.interfaces.results import Pkg, PkgSpec
+from holdfast.resources.errors import ChangedMeanwhile, Permanent, Temporary
+from holdfast.resources.interfaces.results import Pkg, PkgSpec, Repo
 from holdfast.resources.providers import _claims, _complaints, _dpkg, _locks, _pkg_database, _shared_tool, apt
 
 STATUS = "\n".join(
@@ -531,3 +531,24 @@ async def test_a_package_whose_configuration_is_purged_is_held(host, others, tmp
         host.answers["dpkg-query"] = "\n".join(line for line in STATUS.split("\n") if not line.startswith("gone"))
         assert await others.have(frozenset({"gone"}), frozenset())
         process.stdin.close()
+
+
+async def test_a_repository_that_another_program_changes_while_its_lists_are_fetched_is_not_overwritten(
+    host, tmp_path, monkeypatch
+):
+    """The agent is told that something else has changed it, so that it repairs it again at once."""
+    host.root = tmp_path
+    provider = apt.Apt(host)
+    repo = Repo(id="x", uris=("https://x.example.org/apt",), extra={"suites": ["stable"], "components": ["main"]})
+    file = tmp_path / "etc/apt/sources.list.d/x.sources"
+    file.parent.mkdir(parents=True)
+    await provider.repo_set(repo)
+    file.write_text(file.read_text().replace("main", "extra"))
+
+    async def removed(*_: object) -> None:
+        file.unlink()
+
+    monkeypatch.setattr(provider, "_try", removed)
+    with pytest.raises(ChangedMeanwhile, match="cannot set repository x: another program has changed it"):
+        await provider.repo_set(repo, refresh=True)
+    assert not file.exists()

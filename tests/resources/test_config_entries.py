@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.agent.host.host import LocalHost
-from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.errors import ChangedMeanwhile, Permanent
 from holdfast.resources.kinds._config_file import ConfigEntry
 from holdfast.resources.kinds.file.append import Append
 from holdfast.resources.kinds.file.base import Ownership
@@ -113,13 +113,13 @@ async def test_what_fails_its_check_is_not_put_in_place(host, file):
 
 
 async def test_a_change_by_another_program_during_the_edit_is_not_lost(host, file, monkeypatch):
-    """The attempt is made again later."""
+    """The attempt is made again at once."""
 
     async def meanwhile(self, ctx, path):
         file.write_text("90 other\n")
 
     monkeypatch.setattr(Port, "verify", meanwhile)
-    with pytest.raises(Temporary, match="another program has changed"):
+    with pytest.raises(ChangedMeanwhile, match="another program has changed"):
         await port(file).check_apply(host.context("a"), True)
     assert file.read_text() == "90 other\n"
 

@@ -15,7 +15,7 @@ from effort import longest_pause
 from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.cpu_timeout import CpuTimeExceeded, cpu_timeout
-from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.errors import ChangedMeanwhile, Permanent
 from holdfast.resources.kinds.file import edit, edit_subprocess
 
 ENDLESS = r"^(a+)+$"
@@ -87,7 +87,7 @@ async def test_what_others_write_meanwhile_is_not_lost(host, path, monkeypatch):
 
     monkeypatch.setattr(replace, "edited", slow)
     ctx = host.context("file.replace[f]")
-    with pytest.raises(Temporary, match="the file was changed by another program during the edit"):
+    with pytest.raises(ChangedMeanwhile, match="the file was changed by another program during the edit"):
         await replace.declare(str(path), pattern="a").check_apply(ctx, True)
 
     assert path.read_text() == "somebody else's\n"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.errors import ChangedMeanwhile, Permanent, Temporary
 from holdfast.resources.kinds.mount import acting, fstab, lines, mounted, options, swap, table
 from holdfast.resources.kinds.mount.devices import bare
 from holdfast.resources.kinds.mount.lines import Entry
@@ -404,3 +404,10 @@ async def test_a_swap_file_of_a_user_is_refused(ctx, tmp_path, monkeypatch):
     os.chown(tmp_path / "swap", 12345, 12345)
     with pytest.raises(Permanent, match=r"cannot use swap space .*: it belongs to another user than root"):
         await swap.Swap.declare(str(tmp_path / "swap"), persist=False).check_apply(ctx, True)
+
+
+async def test_a_mount_point_that_is_removed_during_the_repair_is_made_again(ctx, tmp_path, monkeypatch):
+    """The agent is told that something else has changed it, so that it repairs it at once."""
+    monkeypatch.setattr(acting, "_followed", lambda _: (None, None))
+    with pytest.raises(ChangedMeanwhile, match=f"cannot mount {tmp_path}/m: the directory was removed meanwhile"):
+        await acting.make_point(ctx, str(tmp_path / "m"), make=True)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from deadline import DEADLINE
 from holdfast.resources import registry
+from holdfast.resources.errors import ChangedMeanwhile
 from holdfast.resources.kinds.ufw import base, kernel
 from holdfast.resources.kinds.ufw import rules as ufw_rules
 from holdfast.resources.kinds.ufw.kernel import Chain, Loaded, common, has, lacks, parse, rehearsed, restoring, told
@@ -211,3 +212,11 @@ async def test_lost_rules_get_their_lines_back(tmp_path, monkeypatch):
     assert not await resource.check_apply(ctx, True)
     assert f"ufw {words}" in ctx.calls
     assert path.read_text() == text.format(other + rule)
+
+
+async def test_a_file_that_is_removed_during_the_repair_is_not_made_anew(tmp_path):
+    """The agent is told that something else has changed it, so that it checks it again at once."""
+    resource = registry.find("ufw.enabled").declare("x")
+    with pytest.raises(ChangedMeanwhile, match=f"cannot write {tmp_path}/gone: it was removed meanwhile"):
+        await resource.overwrite(FakeContext(tmp_path), str(tmp_path / "gone"), "text")
+    assert not (tmp_path / "gone").exists()

@@ -26,6 +26,7 @@ from holdfast.resources.effects import Effect
 from holdfast.resources.errors import (
     RAISED,
     TRANSIENT,
+    ChangedMeanwhile,
     Final,
     HoldfastError,
     Overdue,
@@ -319,7 +320,8 @@ def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> Outcome:
     if isinstance(error, Temporary):
         # A command that timed out is run again only by `retry`.
         command = isinstance(error, Overdue) and kinds.action(job.call.resource)
-        return _outcome(job, clock, result=False, comment=why, failure=Failure(not command, error.delay), at=at)
+        failure = Failure(not command, error.delay, differs=isinstance(error, ChangedMeanwhile))
+        return _outcome(job, clock, result=False, comment=why, failure=failure, at=at)
     if job.unsure and not isinstance(error, Final):
         job.ctx.report = Report()
         comment = f"unknown until {', '.join(job.unsure)} has run ({why})"

@@ -2,7 +2,8 @@
 
 In both cases the resource differs at the end of the run, and its watch may report what the run itself has done. So one
 more attempt decides. It is made if the watch has reported an event since the run began, and only after the first
-failure in a row: a repair that has no effect is not made twice each time.
+failure in a row: a repair that has no effect is not made twice each time. A kind that notices the other change before
+its repair is complete raises `ChangedMeanwhile`, for which the same holds.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Failure(NamedTuple):
     delay: float | None = None
     """Seconds until the next attempt, if the error sets them."""
     differs: bool = False
-    """The repair has raised no error, but the resource was still not as declared."""
+    """The resource was still not as declared after its repair, perhaps because of another change meanwhile."""
 
 
 def backoff(meta: Meta | None, attempt: int, failure: Failure | None = None) -> float:

@@ -17,7 +17,7 @@ from holdfast.resources import paths
 from holdfast.resources.context import Context
 from holdfast.resources.downloads import DownloadedFile
 from holdfast.resources.effects import Effect
-from holdfast.resources.errors import HoldfastError, Permanent, Temporary
+from holdfast.resources.errors import ChangedMeanwhile, HoldfastError, Permanent, Temporary
 from holdfast.resources.kinds.archive import record
 from holdfast.resources.kinds.archive.arguments import ExtractedArguments
 from holdfast.resources.kinds.archive.manifest import (
@@ -170,7 +170,7 @@ class Extraction:
         """Return the directory, which has just been created or seen."""
         top = self._top()
         if top is None:
-            raise Temporary(f"cannot extract into {self._state.name}: it was removed meanwhile")
+            raise ChangedMeanwhile(f"cannot extract into {self._state.name}: it was removed meanwhile")
         return top
 
     def _holds_something(self) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from holdfast.resources.context import Context
 from holdfast.resources.downloads import Digest, DownloadedFile, WrongDigest, shown_url
-from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.errors import ChangedMeanwhile, Permanent
 from holdfast.resources.kinds._source_hash import declared_digest
 from holdfast.resources.kinds.archive.arguments import ExtractedArguments
 from holdfast.resources.kinds.archive.record import KnownExtraction, spelled
@@ -53,7 +53,8 @@ class Origin:
     async def fetch(self, known: KnownExtraction | None = None) -> Archive:
         """Return the first archive that exists or, with `known`, the archive of that extraction.
 
-        Raises `Permanent` if none exists, `WrongDigest` for a wrong hash, `Temporary` if the known archive has changed.
+        Raises `Permanent` if none exists, `WrongDigest` for a wrong hash, `ChangedMeanwhile` if the known archive has
+        changed.
         """
         refused: list[Permanent] = []
         for url, own in self._state.source:
@@ -63,7 +64,7 @@ class Origin:
             except WrongDigest:
                 if known is None:
                     raise
-                raise Temporary(f"cannot extract {self.url}: it has changed meanwhile") from None
+                raise ChangedMeanwhile(f"cannot extract {self.url}: it has changed meanwhile") from None
             except Permanent as error:
                 refused.append(error)
         if len(refused) == 1:

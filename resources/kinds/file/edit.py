@@ -20,7 +20,7 @@ from holdfast.resources.cpu_timeout import CpuTimeExceeded, cpu_timeout
 from holdfast.resources.dependencies import Dependency, lies_in, unit_parts
 from holdfast.resources.diff import hidden, unified
 from holdfast.resources.effects import Effect, EffectVerb
-from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.errors import ChangedMeanwhile, Permanent
 from holdfast.resources.expressions import expression
 from holdfast.resources.fields import field
 from holdfast.resources.kinds._config_file import identity
@@ -244,8 +244,8 @@ class Edit(Placed):
 
         async def check(_: str) -> None:
             if identity(place.look()) != identity(seen):
-                raise Temporary(
-                    f"cannot edit {self.name}: the file was changed by another program during the edit", delay=0.1
+                raise ChangedMeanwhile(
+                    f"cannot edit {self.name}: the file was changed by another program during the edit"
                 )
 
         return check

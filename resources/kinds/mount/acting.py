@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from holdfast.resources import paths
 from holdfast.resources.context import Context
-from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.errors import ChangedMeanwhile, Permanent, Temporary
 from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds.file.base import demand_parent, found, make_parents, os_errors, ownership, place_of
 from holdfast.resources.kinds.mount import table
@@ -81,7 +81,7 @@ async def make_point(ctx: Context, point: str, *, make: bool) -> None:
             place_of(point).mkdir()
         place, seen = await ctx.blocking(_followed, point)
     if place is None or seen is None:
-        raise Permanent(f"cannot mount {point}: the directory was removed meanwhile")
+        raise ChangedMeanwhile(f"cannot mount {point}: the directory was removed meanwhile")
     if place.who(seen) or place.directory.holders:
         raise Unsafe(
             f"cannot mount {point}: {place.reason(seen)}; a user could move the mount point, so use a directory in "

@@ -12,7 +12,7 @@ from holdfast.resources import paths
 from holdfast.resources.context import Completed, Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.dependencies import Dependency
-from holdfast.resources.errors import Permanent
+from holdfast.resources.errors import ChangedMeanwhile, Permanent
 from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds.file.base import os_errors, present_text
 from holdfast.resources.package_locks import holder
@@ -69,7 +69,7 @@ class Ufw(Edgeable, Resource):
             place = paths.at(path, follow=True)
             seen = place.look()
             if seen is None:
-                raise Permanent(f"cannot write {path}: it was removed meanwhile")
+                raise ChangedMeanwhile(f"cannot write {path}: it was removed meanwhile")
             place.demand_own(seen, "edit")
             mode = stat.S_IMODE(seen.st_mode) & 0o777
             await ctx.write_file(place, text.encode(), mode=mode, uid=seen.st_uid, gid=seen.st_gid)
