@@ -130,6 +130,12 @@ def kernel(host: lab.Host) -> str:
     return "\n".join(line for line in dumps.splitlines() if not line.startswith("#") and "ufw" not in line)
 
 
+def loaded_by_ufw(host: lab.Host) -> list[str]:
+    """Return all chains and rules of iptables, without counters."""
+    dumps = host.sh("iptables-save; ip6tables-save").splitlines()
+    return [line.partition(" [")[0] for line in dumps if not line.startswith("#")]
+
+
 def rules(host: lab.Host, chain: str = "INPUT", program: str = "iptables") -> list[str]:
     """Return the rules of a chain."""
     return [line for line in host.run(program, "-S", chain).stdout.splitlines() if line.startswith("-A")]
@@ -282,6 +288,14 @@ def test_ufw(walled: lab.Host) -> None:
         assert driver.apply("ufw.default_incoming", "x", default="reject").right
         assert not driver.apply("ufw.enabled", "on").right
         assert driver.apply("ufw.enabled", "on").right
+        loaded = loaded_by_ufw(walled)
+        walled.sh("sed -i '/^COMMIT/i -A ufw-before-input -s 192.0.2.9 -j DROP' /etc/ufw/before.rules")
+        assert driver.plan("ufw.enabled", "on").right, "a rule that was added to the file has not been loaded yet"
+        for damage in ("iptables -F ufw-before-output", "ip6tables -F ufw6-user-input", "iptables -F INPUT"):
+            walled.sh(damage)  # no agent has seen the rules before
+            assert not driver.plan("ufw.enabled", "on").right, damage
+            assert not driver.apply("ufw.enabled", "on").right, damage
+            assert loaded_by_ufw(walled) == loaded, damage
         watch = driver.watch("ufw.enabled", "on")
         for change in ("ufw disable", "ufw --force enable", "nft flush ruleset"):
             watch.quiet()

@@ -137,6 +137,25 @@ async def test_files_that_were_edited_and_not_loaded_are_not_loaded_by_the_agent
     assert await loaded.is_current(ctx, again=True)
 
 
+@pytest.mark.parametrize(
+    ("name", "here", "seen"),
+    [
+        ("ufw-user-input", Chain("-", []), True),
+        ("ufw-user-input", Chain("-", ["-A ufw-user-input -j other"]), False),
+        ("INPUT", Chain("ACCEPT", ["-A INPUT -j other"]), True),
+        ("INPUT", Chain("ACCEPT", FULL["INPUT"].rules), False),
+    ],
+)
+def test_at_the_first_check_a_chain_without_any_rule_of_ufw_is_damage(name, here, seen):
+    """It keeps its policy, which may have been edited and not loaded. Later, what was seen before decides."""
+    now = {**FULL, name: here}
+    wanted = told(now, FULL, {}, {})
+    assert lacks(now, wanted) == seen
+    assert wanted[name].policy == here.policy
+    edited = {**FULL, name: Chain("-", ["-A new"])}
+    assert not lacks(now, told(now, edited, FULL, {**FULL, name: here})), "seen without rules before the edit"
+
+
 def test_others_may_set_the_policy_of_forwarded_packets():
     """As long as all jumps of ufw are there; when these are lost, the policy comes back with them."""
     forward = "-A FORWARD -j ufw-before-forward"

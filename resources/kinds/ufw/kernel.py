@@ -163,12 +163,21 @@ def common(first: Sequence[str], second: Sequence[str]) -> Sequence[str]:
     return found
 
 
+def emptied(here: Chain, made: Chain) -> bool:
+    """Return whether a chain has lost all rules of ufw, which no edit of its files does.
+
+    A built-in chain may have rules of others.
+    """
+    return bool(made.rules) and not (here.rules if made.policy == "-" else common(made.rules, here.rules))
+
+
 class Loaded:
-    """The rules that ufw has loaded, as far as the agent has seen them.
+    """The rules that ufw has loaded, as far as this run or the agent has seen them.
 
     The kernel need not have all rules of the files: the files may have been edited but not loaded, and ufw itself
     leaves out some rules until it is restarted. So a rule counts only once the agent has seen it in the kernel. From
-    then on its loss is drift, until the files declare its chain differently.
+    then on its loss is drift, until the files declare its chain differently. At the first check, only a chain without
+    any rule of ufw is drift.
     """
 
     def __init__(self) -> None:
@@ -215,6 +224,8 @@ def told(now: Chains, made: Chains, made_before: Chains, seen_before: Chains) ->
             found[name] = chain
         elif name in seen_before and made_before.get(name) == chain:
             found[name] = seen_before[name]
+        elif here is not None and name not in seen_before and emptied(here, chain):
+            found[name] = Chain(here.policy, chain.rules)
         elif here is not None:
             found[name] = Chain(here.policy, common(chain.rules, here.rules))
     return found

@@ -23,6 +23,11 @@ from holdfast.resources.watches import either
 POLICIES = {"ACCEPT": "allow", "DROP": "deny", "REJECT": "reject"}
 
 
+def loaded(ctx: Context) -> Loaded:
+    """Return what ufw has loaded, as the agent has seen it; in a run without the agent, nothing has been seen yet."""
+    return ctx.background if isinstance(ctx.background, Loaded) else Loaded()
+
+
 class Switch(Ufw, Reversible):
     """Base of the kinds that turn ufw on or off."""
 
@@ -39,8 +44,8 @@ class Switch(Ufw, Reversible):
         boot = (await self.setting(ctx, SWITCH, "ENABLED")).lower() == "yes"
         now = await present(ctx)
         active = RUNNING in now[0]
-        if active and boot and isinstance(ctx.background, Loaded):
-            active = await ctx.background.agrees(ctx, now)
+        if active and boot and self.on:
+            active = await loaded(ctx).agrees(ctx, now)
         return {"active": active, "boot": boot}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
@@ -88,8 +93,9 @@ class Enabled(Backed, Switch, kind="ufw.enabled"):
       ufw.enabled
 
     Events of the kernel report that its rules were removed, and events of its files that it was turned off. The agent
-    restores all rules that ufw had loaded; it does so without ufw, which would take ten times as long. Declare the rule
-    that allows ssh before this state.
+    restores all rules that ufw had loaded; it does so without ufw, which would take ten times as long. Rules that were
+    removed while no agent ran are restored if their chain has lost all rules of ufw. Declare the rule that allows ssh
+    before this state.
     """
 
     on: ClassVar[bool] = True
@@ -101,8 +107,10 @@ class Enabled(Backed, Switch, kind="ufw.enabled"):
 
     async def _put_back(self, ctx: Context, *, again: bool) -> bool:
         """Restore the rules that were loaded; return whether this was possible."""
-        known = ctx.background
-        if not (isinstance(known, Loaded) and await known.is_current(ctx, again=again)):
+        known, now = loaded(ctx), await present(ctx)
+        if known is not ctx.background and RUNNING in now[0]:  # a run without the agent, which has seen nothing before
+            await known.agrees(ctx, now)
+        if not await known.is_current(ctx, again=again):
             return False
         try:
             async with asyncio.TaskGroup() as together:
