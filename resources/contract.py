@@ -165,6 +165,12 @@ class Resource(BaseModel):
         """Return one sentence that says why no change was needed."""
         return f"{self.name} is as declared"
 
+    async def demand_possible(self, ctx: Context, delta: Delta) -> None:
+        """Raise the error that `apply` would raise, as far as it is known without a change: for a plan.
+
+        Do not raise for what an earlier state may make, such as a missing package.
+        """
+
     def effect(self, delta: Delta) -> Effect:
         """Return what a repair of this difference does."""
         if delta.create or delta.remove:
@@ -212,6 +218,8 @@ class Resource(BaseModel):
             left = await self._difference(ctx)
             if left is not None:
                 raise StillDiffers(f"still differs after the repair: {self._left(left)}")
+        else:
+            await self.demand_possible(ctx, delta)
         ctx.report.changes = ctx.report.changes or self.changes(delta)
         ctx.report.before = self._before(delta)
         if ctx.report.effect is None:

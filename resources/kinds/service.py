@@ -3,174 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
-from holdfast.resources.context import Context, Watch
-from holdfast.resources.contract import Concern, Resource, Uid
+from pydantic import model_validator
+
+from holdfast.resources.context import Context
 from holdfast.resources.delta import Delta, State
-from holdfast.resources.dependencies import Dependency, unit_dependencies
 from holdfast.resources.effects import Effect, EffectVerb
-from holdfast.resources.errors import Permanent, StillDiffers
-from holdfast.resources.fields import UNIT_TYPES, Unit, field
+from holdfast.resources.errors import StillDiffers
+from holdfast.resources.fields import field
 from holdfast.resources.interfaces.results import ServiceStatus
 from holdfast.resources.interfaces.service import ServiceInterface
+from holdfast.resources.kinds._services import Service, Wanted
 from holdfast.resources.needs import Need, needed
-from holdfast.resources.stop_requests import stop_request
-from holdfast.resources.traits import Declaration, Edgeable, Refreshable, Reversible
-
-IGNORED = {
-    "sig": "the service manager knows the state of a service; no process is searched for",
-    "force": "a reload never becomes a restart; set full_restart",
-    "provider": "set providers: {service: ...} in agent.yaml",
-    "win_delayed": "Windows only",
-    "unmask_runtime": "unmask also removes a mask that lasts until the next boot",
-}
-VERBS: Mapping[str, tuple[EffectVerb, EffectVerb]] = {
-    "masked": ("unmask", "mask"),
-    "active": ("stop", "start"),
-    "enabled": ("disable", "enable"),
-}
-"""Field -> verb that makes it false, verb that makes it true."""
-WORDS = {
-    "masked": ("is not masked", "is masked"),
-    "active": ("does not run", "runs"),
-    "enabled": ("does not start at boot", "starts at boot"),
-}
-FIXED = "can be neither enabled nor disabled"
-SUFFIXES = tuple(f".{word}" for word in UNIT_TYPES)
-
-
-class Service(Reversible, Resource):
-    """Base of the kinds of this family: they probe a service and change the aspects that differ."""
-
-    concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
-    ignored: ClassVar[Mapping[str, str]] = IGNORED
-    public_results: ClassVar[bool] = True
-
-    name: Unit
-    """The unit; without a suffix, `.service` is added."""
-
-    async def status(self, ctx: Context) -> ServiceStatus:
-        """Return the status from the service manager."""
-        service = ctx.interface(ServiceInterface)
-        return (await service.status([self.name]))[self.name]
-
-    async def probe(self, ctx: Context) -> State:
-        """Return whether the service runs, starts at boot, and is masked.
-
-        A service that can be neither enabled nor disabled counts as declared, and the comment says so. One that starts
-        only in some of its runlevels is neither enabled nor disabled. Raises `Permanent` if nothing tells whether the
-        service runs, and that is declared.
-        """
-        status = await self.status(ctx)
-        if not status.active:
-            ctx.report.ended = ctx.report.ended or str(status.extra.get("ended", ""))
-        wanted = self.desired() or {}
-        if status.active is None and "active" in wanted:
-            raise Permanent(
-                f"cannot tell whether {self.name} runs: its init script has no action `status`, and it has no pid file"
-            )
-        enabled = status.enabled
-        if enabled and status.extra.get("partly"):
-            enabled = not wanted.get("enabled")
-        elif enabled is None:
-            enabled = not status.masked and bool(wanted.get("enabled"))
-            if "enabled" in wanted and not status.masked:
-                ctx.report.comment = self._sentence(wanted, FIXED)
-        return {"active": bool(status.active), "enabled": enabled, "masked": self._is_masked(status)}
-
-    def _is_masked(self, status: ServiceStatus) -> bool:
-        """Return whether the service has a mask of the kind that the state is about."""
-        return bool(status.masked)
-
-    async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Change what differs, in the order of `desired`."""
-        service, after, begun = ctx.interface(ServiceInterface), delta.after or {}, time.time()
-        for name in delta.fields:
-            await getattr(service, VERBS[name][after[name]])(self.name, options=self.options)
-        if ctx.report.ended and after.get("active"):  # after the repair, which this must not delay
-            ctx.report.ended += await stop_request(ctx, self._unit, begun)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Options for the provider."""
-        return {"no_block": getattr(self, "no_block", False)}
-
-    def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return `{name: true}`, as Salt does."""
-        return {self.name: True}
-
-    def effect(self, delta: Delta) -> Effect:
-        """Return what a repair does to the service."""
-        after = delta.after or {}
-        return Effect(tuple(VERBS[name][after[name]] for name in delta.fields), self.name)
-
-    def explain(self, ctx: Context) -> str:
-        """Return why no change was needed."""
-        return self._sentence(self.desired() or {})
-
-    def _sentence(self, state: Mapping[str, Any], boot: str = "") -> str:
-        """Return a sentence about a state; `boot` takes the place of whether the service starts at boot."""
-        words = (boot if boot and name == "enabled" else WORDS[name][value] for name, value in state.items())
-        return f"{self.name} {' and '.join(words)}"
-
-    def needs(self) -> tuple[Need, ...]:
-        """Return the functions that query and watch the service, and those that make it as declared."""
-        verbs = [VERBS[name][value] for name, value in (self.desired() or {}).items()]
-        return needed(ServiceInterface, "status", "watch", *verbs)
-
-    def watch(self, ctx: Context) -> Watch:
-        """Watch the signals of the service manager."""
-        service = ctx.interface(ServiceInterface)
-        return service.watch([self.name])
-
-    async def inverse(self, ctx: Context) -> Declaration:
-        """Return the present state of each declared aspect.
-
-        A service that does not exist neither runs nor starts at boot.
-        """
-        status, wanted = await self.status(ctx), self.desired() or {}
-        arguments: dict[str, Any] = {"name": self.name}
-        if status.masked and status.extra.get("until_boot"):
-            return Declaration("service.masked", {**arguments, "runtime": True})
-        if status.masked or wanted.keys() == {"masked"}:
-            return Declaration("service.masked" if status.masked else "service.unmasked", arguments)
-        enabled = bool(status.exists and status.enabled)
-        if "active" not in wanted:
-            return Declaration("service.enabled" if enabled else "service.disabled", arguments)
-        if "enabled" in wanted and status.enabled is not None:
-            arguments["enable"] = enabled
-        return Declaration("service.running" if status.exists and status.active else "service.dead", arguments)
-
-    def contradicts(self, other: Resource) -> str | None:
-        """Return the aspect for which both declare different values."""
-        mine, theirs = self.desired() or {}, other.desired() or {}
-        return next(
-            (
-                f"{name} is {mine[name]}, not {theirs[name]}"
-                for name in mine
-                if name in theirs and mine[name] != theirs[name]
-            ),
-            None,
-        )
-
-    def uids(self) -> tuple[Uid, ...]:
-        """Return the uid of the unit."""
-        return (("unit", self._unit),)
-
-    @property
-    def _unit(self) -> str:
-        return self.name if self.name.endswith(SUFFIXES) else f"{self.name}.service"
-
-
-class Wanted(Edgeable, Service):
-    """Base of the kinds that need the service to exist."""
-
-    def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the unit file, its drop-in files, and the package of the same name."""
-        return unit_dependencies(self.uids()[0][1])
+from holdfast.resources.traits import Declaration, Refreshable
 
 
 class Running(Wanted, Refreshable, kind="service.running"):
@@ -230,12 +76,15 @@ class Running(Wanted, Refreshable, kind="service.running"):
 
     async def refresh(self, ctx: Context, apply: bool) -> bool:
         """Reload or restart the service; start it if it does not run."""
-        runs = bool((await self.status(ctx)).active)
+        status, service = await self.status(ctx), ctx.interface(ServiceInterface)
+        runs = bool(status.active)
         verb: EffectVerb = "start" if not runs else "reload" if self.reload and not self.full_restart else "restart"
         if apply:
             ctx.report.begin(lambda: self.account(ctx, Delta({"active": runs}, {"active": True}, ("active",))))
-            await getattr(ctx.interface(ServiceInterface), verb)(self.name, options=self.options)
+            await getattr(service, verb)(self.name, options=self.options)
             await self._settle(ctx)
+        elif verb == "reload":
+            await service.reload(self.name, test=True)
         ctx.report.changes = {self.name: True}
         ctx.report.did(Effect((verb,), self.name), applied=apply)
         return False
@@ -313,7 +162,7 @@ class Enabled(Wanted, kind="service.enabled"):
     /etc/rc?.d are changed by systemd's own tool and watched. A unit with `Also=` that is not enabled itself means the
     units listed there. A unit that is enabled until the next boot only is not enabled. A static unit, which has no
     section `[Install]`, counts as declared, and the comment says so. A unit that was generated from another file, such
-    as /etc/fstab, is compared, but cannot be changed; the error names the file.
+    as /etc/fstab, is compared, but cannot be changed; the error names the file, in a plan, too.
 
     ssh:
       service.enabled
@@ -363,10 +212,16 @@ class Masked(Service, kind="service.masked"):
         """Return whether the service has a mask that lasts as long as the declared one."""
         return bool(status.masked) and (self.runtime or not status.extra.get("until_boot"))
 
-    async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Mask the service."""
+    async def _change(self, ctx: Context, delta: Delta, *, test: bool) -> None:
         service = ctx.interface(ServiceInterface)
-        await service.mask(self.name, self.runtime)
+        await service.mask(self.name, self.runtime, test=test)
+
+    async def inverse(self, ctx: Context) -> Declaration:
+        """Return the present state; a mask until the next boot, to which this state adds another one, is kept."""
+        status = await self.status(ctx)
+        if status.masked and status.extra.get("until_boot") and not self.runtime:
+            return Declaration("service.unmasked", {"name": self.name, "lasting": True})
+        return await super().inverse(ctx)
 
 
 class Unmasked(Service, kind="service.unmasked"):
@@ -380,6 +235,14 @@ class Unmasked(Service, kind="service.unmasked"):
 
     runtime: bool = field(False)
     """Remove only a mask until the next boot."""
+    lasting: bool = field(False)
+    """Remove only a mask that outlives the next boot."""
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if self.runtime and self.lasting:
+            raise ValueError("runtime and lasting exclude each other; without both, all masks are removed")
+        return self
 
     def desired(self) -> State:
         """Return that the service is not masked."""
@@ -387,9 +250,9 @@ class Unmasked(Service, kind="service.unmasked"):
 
     def _is_masked(self, status: ServiceStatus) -> bool:
         """Return whether the service has a mask that is to be removed."""
-        return bool(status.masked) and (not self.runtime or bool(status.extra.get("until_boot")))
+        until_boot = bool(status.extra.get("until_boot"))
+        return bool(status.masked) and (until_boot or not self.runtime) and not (until_boot and self.lasting)
 
-    async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Unmask the service."""
+    async def _change(self, ctx: Context, delta: Delta, *, test: bool) -> None:
         service = ctx.interface(ServiceInterface)
-        await service.unmask(self.name, self.runtime)
+        await service.unmask(self.name, self.runtime, test=test, options={"lasting": True} if self.lasting else None)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.providers._init_scripts import SCRIPTS, is_of_init, names_in
-from holdfast.resources.providers._runlevels import Runlevels
+from holdfast.resources.providers._runlevels import LEVELS, Runlevels, wanted_levels
 from holdfast.resources.providers.service_base import text_of
 
 FIXED = ("static", "masked", "masked-runtime")
@@ -22,10 +22,12 @@ GENERATORS = tuple(Path(prefix, "lib/systemd/system-generators/systemd-sysv-gene
 """Paths of the program that makes units for scripts."""
 INSTALLERS = tuple(Path(prefix, "lib/systemd/systemd-sysv-install") for prefix in ("/usr", "/"))
 """Paths of the program by which systemd changes the links of scripts."""
+EARLY = "S"
+"""The runlevel of sysvinit that systemd does not have: it ignores the scripts that only this one starts."""
 PACKAGES = {"Debian": "systemd", "RedHat": "chkconfig"}
 """Family of distributions -> the package with this program."""
 RUNTIME_LINKS = Path("/run/systemd/system")
-"""Directory of the links of units that are enabled until the next boot."""
+"""Directory of the links of units that are enabled, and of masks, until the next boot."""
 GENERATED = "/run/systemd/generator"
 """How the paths of generated units begin."""
 ALSO = re.compile(r"^\s*Also\s*=(.*)$", re.MULTILINE)
@@ -47,7 +49,7 @@ class Boot:
     """Reads whether units start at boot, and changes that for units that are generated from scripts."""
 
     def __init__(self, host: ProviderHost) -> None:
-        self._host, self._runlevels = host, Runlevels(host)
+        self._host, self._runlevels = host, Runlevels(host, LEVELS - {EARLY})
 
     def of(self, unit: Mapping[str, Any], state: str) -> AtBoot:
         """Return how a unit with these properties and this unit file state starts at boot."""
@@ -64,9 +66,23 @@ class Boot:
         text = text_of(self._host.system_path(Path(unit["FragmentPath"]))).replace("\\\n", " ")
         return [name for line in ALSO.findall(text.partition("[Install]")[2]) for name in line.split()]
 
-    async def switch(self, name: str, script: str, enabled: bool) -> None:
-        """Change whether the boot starts a script, as systemctl does it."""
+    async def switch(self, name: str, script: str, enabled: bool) -> bool:
+        """Change whether the boot starts a script, as systemctl does it; return whether that has reloaded systemd."""
         verb = "enable" if enabled else "disable"
+        installer = self.installer(verb, name, script)
+        await self._runlevels.switch(script, self._text(script), enabled, (str(installer), verb, script))
+        return self._host.facts.get("os_family") == "Debian"  # update-rc.d does it
+
+    def installer(self, verb: str, name: str, script: str) -> Path:
+        """Return the program that changes the links of a script.
+
+        Raises `Permanent` if it is missing, or if systemd ignores the links that the script asks for.
+        """
+        if wanted_levels(self._text(script)) == {EARLY}:
+            raise Permanent(
+                f"cannot {verb} {name}: its script {SCRIPTS / script} starts in runlevel {EARLY} only, which systemd "
+                "does not have; install a unit file for it"
+            )
         installer = self._first_program(INSTALLERS)
         if installer is None:
             package = PACKAGES.get(str(self._host.facts.get("os_family")))
@@ -75,7 +91,7 @@ class Boot:
                 f"{INSTALLERS[0]}, which changes the links of scripts, is missing"
                 + (f"; it is in the package {package}" if package else "")
             )
-        await self._runlevels.switch(script, self._text(script), enabled, (str(installer), verb, script))
+        return installer
 
     def without_unit(self, units: Container[str]) -> list[str]:
         """Return the names of services whose script is newer than the units of systemd."""

@@ -13,6 +13,7 @@ from holdfast.resources.context import Completed
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.results import ServiceStatus
+from holdfast.resources.providers._runlevels import Start
 from holdfast.resources.providers.service_base import CommandServiceProvider, Verb, text_of
 
 SCRIPTS = Path("/etc/init.d")
@@ -31,7 +32,7 @@ COMMON = "init-d-script"
 
 
 class InitScriptProvider(CommandServiceProvider, ABC, abstract=True):
-    """Derives from `_enabled` and `_set_enabled` what all services with LSB init scripts have in common.
+    """Derives from `_start_of` and `_set_enabled` what all services with LSB init scripts have in common.
 
     The status is that of the script's action `status`. If a script has neither this action nor a pid file, it is
     unknown whether its service runs.
@@ -42,12 +43,8 @@ class InitScriptProvider(CommandServiceProvider, ABC, abstract=True):
         self._scripts = host.system_path(SCRIPTS)
 
     @abstractmethod
-    def _enabled(self, name: str) -> bool | None:
-        """Return whether a service starts at boot; None if it can be neither enabled nor disabled."""
-
-    def _partly(self, name: str) -> bool:
-        """Return whether only some of the boot's runlevels start a service that all of them should start."""
-        return False
+    def _start_of(self, name: str, text: str) -> Start:
+        """Return whether the boot starts a service whose script has this text."""
 
     def _command(self, name: str) -> tuple[str, ...]:
         """Return the command that takes an action as its last argument."""
@@ -67,9 +64,10 @@ class InitScriptProvider(CommandServiceProvider, ABC, abstract=True):
             state = STATES.get(done.retcode, "unknown")
         else:
             state = "active" if pid else "unknown" if text and not paths.exists(str(file)) else "inactive"
+        start = self._start_of(name, text)
         return ServiceStatus(
             name=name, exists=bool(text), active=None if state == "unknown" else state == "active", state=state,
-            enabled=bool(text) and self._enabled(name), pid=pid, extra={"partly": self._partly(name)},
+            enabled=bool(text) and start.enabled, pid=pid, extra={"partly": start.partly},
         )  # fmt: skip
 
     def _pid_file(self, name: str) -> Path:

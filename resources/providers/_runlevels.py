@@ -14,34 +14,41 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.host import ProviderHost
 
 LEVELS = frozenset("S2345")
-"""Runlevels of a boot."""
+"""Runlevels of a boot by sysvinit."""
 BOOT = tuple(Path(f"/etc/rc{level}.d") for level in sorted(LEVELS))
 """Directories of the links to the scripts that a boot starts."""
 DEFAULT_START = re.compile(r"^#\s*Default-Start:([ \t0-9A-Za-z]*)$", re.MULTILINE)
 """Finds the runlevels that the header of a script asks for, as the Linux Standard Base defines it."""
 
 
+def wanted_levels(text: str) -> set[str]:
+    """Return the runlevels that the header of a script asks for."""
+    header = DEFAULT_START.search(text)
+    return set(header[1].split()) if header else set()
+
+
 class Start(NamedTuple):
     """Whether the boot starts a script."""
 
-    enabled: bool
-    """Whether it is started in a runlevel of the boot."""
-    partly: bool
+    enabled: bool | None
+    """Whether it is started in a runlevel of the boot; None if that cannot be changed."""
+    partly: bool = False
     """Whether it is started, but not in all runlevels that its header asks for."""
 
 
 class Runlevels:
-    """The links of this host, which are read for each call: that takes less time than one call over D-Bus."""
+    """The links of this host, which are read for each call: that takes less time than one call over D-Bus.
 
-    def __init__(self, host: ProviderHost) -> None:
-        self._host = host
+    `levels`: the runlevels in which the init system of the host starts scripts at a boot.
+    """
+
+    def __init__(self, host: ProviderHost, levels: frozenset[str]) -> None:
+        self._host, self._levels = host, levels
 
     def start(self, name: str, text: str) -> Start:
         """Return whether the boot starts a script with this text."""
-        levels = {place.name[2] for place in BOOT if _has_link(self._host.system_path(place), name)}
-        header = DEFAULT_START.search(text)
-        wanted = LEVELS & set(header[1].split()) if header else set()
-        return Start(bool(levels), bool(levels) and not wanted <= levels)
+        levels = {place.name[2] for place in BOOT if _has_link(self._host.system_path(place), name)} & self._levels
+        return Start(bool(levels), bool(levels) and not wanted_levels(text) & self._levels <= levels)
 
     async def switch(self, name: str, text: str, enabled: bool, *commands: tuple[str, ...]) -> None:
         """Make the links start a script, or not, by Debian's tool. Raises `Permanent` if the tool has not done so.

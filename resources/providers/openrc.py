@@ -11,6 +11,7 @@ from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.interfaces.results import ServiceStatus
 from holdfast.resources.providers._init_scripts import InitScriptProvider
+from holdfast.resources.providers._runlevels import Start
 from holdfast.resources.providers.service_base import Verb, text_of
 
 STATE = Path("/run/openrc")
@@ -58,8 +59,8 @@ class OpenRC(InitScriptProvider):
             await self._run(*self._command(name), "zap")
         return await self._run(*self._command(name), verb)
 
-    def _enabled(self, name: str) -> bool:
-        return bool(self._boot_levels(name))
+    def _start_of(self, name: str, text: str) -> Start:
+        return Start(bool(self._boot_levels(name)))
 
     async def _set_enabled(self, name: str, enabled: bool) -> None:
         change = ("add", name, "default") if enabled else ("delete", name, *self._boot_levels(name))
@@ -86,7 +87,7 @@ class OpenRC(InitScriptProvider):
         if state == "active" and None in pids:
             state = "failed"  # OpenRC reports it as crashed
         return ServiceStatus(
-            name=name, exists=True, active=state == "active", state=state, enabled=self._enabled(name),
+            name=name, exists=True, active=state == "active", state=state, enabled=bool(self._boot_levels(name)),
             pid=next(filter(None, pids), None), since=mark.lstat().st_mtime if mark else None,
         )  # fmt: skip
 

@@ -106,12 +106,16 @@ class ServiceProvider(Provider, ABC, abstract=True):
         before = await self._inspect(name)
         await self._demand("enable", name, before)
         old = before.enabled and not before.extra.get("partly")
+        if old is False:
+            await self._demand_switch("enable", name, before)
         return await self._switch(name, old, True, lambda: self._set_enabled(name, True), test=test)
 
     async def disable(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Disable the start at boot; a service that cannot be disabled is not changed."""
-        enabled = (await self._inspect(name)).enabled
-        return await self._switch(name, enabled, False, lambda: self._set_enabled(name, False), test=test)
+        before = await self._inspect(name)
+        if before.enabled:
+            await self._demand_switch("disable", name, before)
+        return await self._switch(name, before.enabled, False, lambda: self._set_enabled(name, False), test=test)
 
     async def _switch(
         self, name: str, old: bool | None, new: bool, change: Callable[[], Awaitable[None]], *, test: bool
@@ -129,6 +133,8 @@ class ServiceProvider(Provider, ABC, abstract=True):
             return ChangeSet()
         if not test:
             await self._perform(verb, name, before, timeout, wait=not (options or {}).get("no_block"))
+        elif before.exists:  # an earlier state may make a missing service
+            await self._demand(verb, name, before)
         return ChangeSet(changes={name: {"old": before.state, "new": "inactive" if verb == "stop" else "active"}})
 
     def _is_done(self, verb: Verb, status: ServiceStatus) -> bool:
@@ -141,6 +147,9 @@ class ServiceProvider(Provider, ABC, abstract=True):
             near = nearest(name.removesuffix(".service"), await self.list())
             hint = f", did you mean {near}?" if near else "; is its package installed?"
             raise Permanent(f"cannot {verb} {name}: there is no {self._title(name)}{hint}")
+
+    async def _demand_switch(self, verb: Literal["enable", "disable"], name: str, before: ServiceStatus) -> None:
+        """Raise `Permanent` with the remedy if the tool cannot change whether this service starts at boot."""
 
     def _title(self, name: str) -> str:
         """Return what the tool calls the service, for messages."""

@@ -7,6 +7,8 @@ import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
+from pathlib import Path
+from typing import Literal
 
 from holdfast.resources.context import Watch
 from holdfast.resources.errors import ChangedMeanwhile, Permanent, Temporary
@@ -14,6 +16,7 @@ from holdfast.resources.interfaces.base import Options
 from holdfast.resources.interfaces.host import BusError, ProviderHost, Signal
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.interfaces.results import ChangeSet, ServiceStatus
+from holdfast.resources.providers._at_boot import RUNTIME_LINKS
 from holdfast.resources.providers._runlevels import BOOT
 from holdfast.resources.providers._units import Units, job_result, manager_signals, unit_name, unit_signals
 from holdfast.resources.providers.service_base import ServiceProvider, Verb
@@ -26,7 +29,9 @@ UNSAID = ("simple", "exec", "idle")
 OTHERS = 90.0
 """Seconds that the job of another program (a restart by hand) may take before it is replaced."""
 LINKS = "/etc/systemd/system"
-"""Directory of the links of enabled units."""
+"""Directory of the links of enabled units, and of masks."""
+OWN_UNITS = "/usr/local/lib/systemd/system"
+"""Directory of unit files of the operator that can be masked."""
 RELOAD_TIMEOUT = 90.0
 """Seconds that systemd may take to reload all unit files."""
 
@@ -69,17 +74,24 @@ class Systemd(ServiceProvider):
             await self._units.manager("ResetFailedUnit", "s", unit_name(name))
         await self._run_job(verb, name, timeout, wait=wait)
 
-    async def _set_enabled(self, name: str, enabled: bool) -> None:
-        now, verb = (await self._inspect(name)).extra, "enable" if enabled else "disable"
+    async def _demand_switch(self, verb: Literal["enable", "disable"], name: str, before: ServiceStatus) -> None:
+        now = before.extra
         if now["script"]:
-            await self._units.boot.switch(name, now["script"], enabled)
-            await self._units.manager("Reload", timeout=RELOAD_TIMEOUT)
+            self._units.boot.installer(verb, name, now["script"])
         elif now["file_state"] == "generated":
             raise Permanent(
                 f"cannot {verb} {name}: systemd has generated it from {now['source'] or 'no file'}; edit that"
             )
-        elif now["file_state"] == "enabled-runtime" and not enabled:
+        elif now["file_state"] == "transient":
+            raise Permanent(f"cannot {verb} {name}: it is transient, a program has made it without a unit file")
+        elif now["file_state"] == "enabled-runtime" and verb == "disable":
             raise Permanent(f"cannot disable {name}: a generator of systemd enables it at each boot; mask it")
+
+    async def _set_enabled(self, name: str, enabled: bool) -> None:
+        now, verb = (await self._inspect(name)).extra, "enable" if enabled else "disable"
+        if now["script"]:
+            if not await self._units.boot.switch(name, now["script"], enabled):
+                await self._units.manager("Reload", timeout=RELOAD_TIMEOUT)
         else:
             await self._link(verb.capitalize(), name, now["unit"], (False, True) if enabled else (False,))
 
@@ -89,16 +101,24 @@ class Systemd(ServiceProvider):
         """Forbid any start of a unit. Without `runtime`, a mask until the next boot does not suffice."""
         status = await self._inspect(name)
         masked = bool(status.masked) and (runtime or not status.extra["until_boot"])
+        place = self.host.system_path(Path(RUNTIME_LINKS if runtime else LINKS, unit_name(name)))
+        if not masked and place.is_file() and not place.is_symlink():
+            raise Permanent(f"cannot mask {name}: {place} is where the mask would be; move this file to {OWN_UNITS}")
         change = partial(self._link, "Mask", name, unit_name(name), (runtime, True))
         return await self._switch(name, masked, True, change, test=test)
 
     async def unmask(
         self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Allow the start of a unit: remove all masks, or with `runtime` only a mask until the next boot."""
+        """Allow the start of a unit: remove all masks, or with `runtime` only a mask until the next boot.
+
+        Option `lasting`: remove only a mask that outlives the next boot.
+        """
         status = await self._inspect(name)
-        masked = bool(status.masked) and (not runtime or status.extra["until_boot"])
-        levels = ((True,),) if runtime else ((False,), (True,))
+        until_boot = status.extra["until_boot"]
+        lasting = not runtime and bool((options or {}).get("lasting"))
+        masked = bool(status.masked) and (not runtime or until_boot) and not (lasting and until_boot)
+        levels = ((True,),) if runtime else ((False,),) if lasting else ((False,), (True,))
         change = partial(self._link, "Unmask", name, unit_name(name), *levels)
         return await self._switch(name, masked, False, change, test=test)
 

@@ -8,7 +8,7 @@ from holdfast.resources.context import PATH
 from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.providers._init_scripts import SCRIPTS, InitScriptProvider
-from holdfast.resources.providers._runlevels import BOOT, Runlevels
+from holdfast.resources.providers._runlevels import BOOT, LEVELS, Runlevels, Start
 
 
 class SysV(InitScriptProvider):
@@ -23,19 +23,14 @@ class SysV(InitScriptProvider):
 
     def __init__(self, host: ProviderHost) -> None:
         super().__init__(host)
-        self._runlevels = Runlevels(host)
+        self._runlevels = Runlevels(host, LEVELS)
         self._boots = shutil.which("update-rc.d", path=PATH) is not None
         """Whether the start at boot can be changed."""
 
-    def _enabled(self, name: str) -> bool | None:
-        if not self._boots:
-            return None
-        return self._runlevels.start(name, self._text(name)).enabled
+    def _start_of(self, name: str, text: str) -> Start:
+        return self._runlevels.start(name, text) if self._boots else Start(None)
 
     async def _set_enabled(self, name: str, enabled: bool) -> None:
         defaults = (("update-rc.d", name, "defaults"),) if enabled else ()
         switch = ("update-rc.d", name, "enable" if enabled else "disable")
         await self._runlevels.switch(name, self._text(name), enabled, *defaults, switch)
-
-    def _partly(self, name: str) -> bool:
-        return self._runlevels.start(name, self._text(name)).partly

@@ -69,7 +69,8 @@ class Services:
         """Return a function that changes the state, and records its call."""
 
         async def switch(name: str, *_: Any, test: bool = False, options: Any = None) -> ChangeSet:
-            self.calls.append(verb)
+            if not test:
+                self.calls.append(verb)
             effects = {
                 "start": {"active": True, "state": "active"}, "stop": {"active": False, "state": "inactive"},
                 "enable": {"enabled": True}, "disable": {"enabled": False},
@@ -250,7 +251,19 @@ async def test_a_mask_until_the_next_boot_is_not_any_mask(tmp_path, kind, runtim
     state = declare(f"service.{kind}", runtime=runtime)
     assert await state.check_apply(context(tmp_path, service=service), False) is right
     inverse = await state.inverse(context(tmp_path, service=service))
-    assert (inverse.kind, inverse.arguments.get("runtime", False)) == ("service.masked", until_boot)
+    if (kind, runtime, until_boot) == ("masked", False, True):  # it adds a mask, and the one that is there is kept
+        assert (inverse.kind, inverse.arguments["lasting"]) == ("service.unmasked", True)
+        undoing = declare(inverse.kind, **inverse.arguments)
+        assert await undoing.check_apply(context(tmp_path, service=service), False) is True
+        assert await undoing.check_apply(context(tmp_path, service=Services(masked=True)), False) is False
+    else:
+        assert (inverse.kind, inverse.arguments.get("runtime", False)) == ("service.masked", until_boot)
+
+
+def test_masks_are_removed_of_one_sort_or_of_both():
+    """Not of neither."""
+    with pytest.raises(ValidationError, match="runtime and lasting exclude each other"):
+        declare("service.unmasked", runtime=True, lasting=True)
 
 
 async def test_a_service_that_is_enabled_in_part_is_neither_enabled_nor_disabled(tmp_path):
@@ -299,6 +312,52 @@ async def test_a_refresh_does_what_is_declared(tmp_path, active, arguments, verb
     assert (service.calls, ctx.report.comment, ctx.report.touched) == ([], f"would {verb} it", False)
     assert await declare("service.running", **arguments).refresh(ctx, True) is False
     assert (service.calls, ctx.report.changes, ctx.report.touched) == ([verb], {"it": True}, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "refused"),
+    [
+        ("service.enabled", {}, "enable"),
+        ("service.running", {"enable": True}, "enable"),
+        ("service.running", {}, "start"),
+        ("service.masked", {}, "mask"),
+    ],
+)
+async def test_a_plan_fails_where_the_repair_would(tmp_path, kind, arguments, refused):
+    """The provider is asked whether it can make each change; a missing service may be made by an earlier state."""
+
+    class Refusing(Services):
+        def __getattr__(self, verb: str) -> Any:
+            """Return a function that raises an error, in a plan, too."""
+
+            async def switch(name: str, *_: Any, **__: Any) -> ChangeSet:
+                if verb == refused:
+                    raise Permanent(f"cannot {verb} {name}: it is made by a program")
+                return ChangeSet(changes={name: {}})
+
+            return switch
+
+    for apply in (False, True):
+        with pytest.raises(Permanent, match=f"cannot {refused} it: it is made by a program"):
+            await declare(kind, **arguments).check_apply(context(tmp_path, service=Refusing()), apply)
+    missing = context(tmp_path, service=Refusing(exists=False))
+    assert await declare(kind, **arguments).check_apply(missing, False) is False
+    masked = context(tmp_path, service=Refusing(masked=True))
+    assert await declare("service.running", unmask=True, enable=True).check_apply(masked, False) is False
+
+
+async def test_a_plan_fails_where_the_reload_would(tmp_path):
+    """A service that cannot reload is named before its configuration is changed."""
+
+    class Fixed(Services):
+        async def reload(self, name: str, *, test: bool = False, **_: Any) -> ChangeSet:
+            """Refuse to reload."""
+            raise Permanent(f"cannot reload {name}: its unit has no ExecReload=")
+
+    service = Fixed(active=True, state="active")
+    for apply in (False, True):
+        with pytest.raises(Permanent, match="cannot reload it: its unit has no ExecReload="):
+            await declare("service.running", reload=True).refresh(context(tmp_path, service=service), apply)
 
 
 async def test_a_service_that_exits_within_its_delay_is_an_error(tmp_path):
