@@ -59,7 +59,8 @@ def baseline(program: str, files: int) -> Iterator[list[Path]]:
         argv = [sys.executable, Path(__file__).with_name(program), where]
         with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
-            process.stdout.readline()
+            if not process.stdout.readline():
+                raise SystemExit(f"{program} has ended with status {process.wait()}")
             pin(process.pid)
             try:
                 yield paths

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import etcd_server
+from deadline import DEADLINE
 
 BENCH = Path(__file__).parents[2] / "bench"
 RUN = """
@@ -85,6 +87,28 @@ def rows(script: str) -> set[str]:
 def test_each_benchmark_is_tested() -> None:
     """A new script needs an entry here."""
     assert {path.stem for path in BENCH.glob("*.py")} == SMALL.keys() | OTHERS.keys()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_mount_of_another_program_does_not_end_the_bare_loop(tmp_path: Path) -> None:
+    """Hosts mount file systems at any time, also while `drift` measures."""
+    file, point = tmp_path / "files/file", tmp_path / "point"
+    for directory in (file.parent, point):
+        directory.mkdir()
+    file.write_text("declared\n")
+    command = ("unshare", "--mount", sys.executable, "bare_loop.py", str(file.parent))  # mounts are those of the loop
+    with subprocess.Popen(command, cwd=BENCH, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        into = ("nsenter", "--mount", f"--target={process.pid}")
+        subprocess.run([*into, "mount", "-t", "tmpfs", "none", str(point)], check=True)
+        file.write_text("damaged\n")
+        end = time.monotonic() + DEADLINE
+        while file.read_text() != "declared\n" and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        ended = process.poll()
+        process.kill()
+    assert (ended, file.read_text()) == (None, "declared\n")
 
 
 @pytest.mark.parametrize("script", SMALL)
