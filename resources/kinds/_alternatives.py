@@ -26,7 +26,7 @@ class Alternative(NamedTuple):
     """Path of each slave of the group; an empty path if the alternative does not have the slave."""
 
 
-class Group(NamedTuple):
+class AlternativesGroup(NamedTuple):
     """One group of alternatives."""
 
     mode: str
@@ -49,7 +49,7 @@ class Group(NamedTuple):
         return [(link, name, target) for (name, link), target in zip(self.slaves, paths, strict=False) if target]
 
 
-def parse(text: str) -> Group:
+def parse(text: str) -> AlternativesGroup:
     """Parse a file. Raises `ValueError` if it is cut off or has an unknown format."""
     head, _, body = text.partition("\n\n")
     mode, link, *rest = head.splitlines() if len(head.splitlines()) > 1 else ("", "")
@@ -65,4 +65,4 @@ def parse(text: str) -> Group:
         if priority is None:
             raise ValueError(f"the alternative {part[0]} is incomplete")
         found[part[0]] = Alternative(int(priority[1]), tuple(part[2:]))
-    return Group(mode, link, slaves, found)
+    return AlternativesGroup(mode, link, slaves, found)

@@ -28,7 +28,7 @@ class Answer(NamedTuple):
         return f"{self.owner} {self.question} {self.type} {self.value}\n"
 
 
-class Known(NamedTuple):
+class Question(NamedTuple):
     """One question of the database."""
 
     value: str | None
@@ -70,14 +70,14 @@ def selections(text: str) -> Iterator[Answer]:
             raise ValueError(f"line {number}: {error}") from None
 
 
-def known(texts: Iterable[str]) -> Mapping[str, Known]:
+def known(texts: Iterable[str]) -> Mapping[str, Question]:
     """Return the questions of the files of the database by name; a later file takes precedence."""
-    found: dict[str, Known] = {}
+    found: dict[str, Question] = {}
     for text in texts:
         for paragraph in text.split("\n\n"):
             fields = {match[1]: match[2] for match in map(FIELD.fullmatch, paragraph.split("\n")) if match}
             if name := fields.get("Name"):
                 owners = frozenset(fields.get("Owners", "").replace(",", " ").split())
                 value = fields.get("Value")
-                found[name] = Known(None if value is None else value.strip(), owners)
+                found[name] = Question(None if value is None else value.strip(), owners)
     return found

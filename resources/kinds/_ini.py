@@ -17,7 +17,7 @@ BOM = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IniEntry:
     """One or several lines of a file that belong together: an option with its continuation, or any other line."""
 
     section: str
@@ -70,9 +70,9 @@ class Style:
         return f"{key} " if not self.sign else f"{key} {self.sign} " if self.spaced else f"{key}{self.sign}"
 
 
-def parse(text: str, style: Style) -> list[Entry]:
+def parse(text: str, style: Style) -> list[IniEntry]:
     """Return the entries of a text, in order; their lines together are the text."""
-    entries: list[Entry] = []
+    entries: list[IniEntry] = []
     section, depth = TOP, 0
     for line in split(text):
         content = bare(line)
@@ -80,16 +80,16 @@ def parse(text: str, style: Style) -> list[Entry]:
         last = entries[-1] if entries else None
         if stripped.startswith("[") and stripped.endswith("]") and len(stripped) > 2:
             section, depth = stripped[1:-1], 0
-            entries.append(Entry(section, (line,), header=True))
+            entries.append(IniEntry(section, (line,), header=True))
         elif not stripped or stripped[0] in COMMENTS:
-            entries.append(Entry(section, (line,)))
+            entries.append(IniEntry(section, (line,)))
         elif last is not None and last.key and _depth(content) > depth:
             entries[-1] = replace(last, lines=(*last.lines, line), value=f"{last.value}\n{content}")
         elif (parts := style.parts(content)) is not None:
             depth = _depth(content)
-            entries.append(Entry(section, (line,), *parts))
+            entries.append(IniEntry(section, (line,), *parts))
         else:
-            entries.append(Entry(section, (line,)))
+            entries.append(IniEntry(section, (line,)))
     return entries
 
 
@@ -98,12 +98,12 @@ def _depth(line: str) -> int:
     return len((line[: len(line) - len(line.lstrip(BLANKS))]).replace("\t", "    "))
 
 
-def joined(entries: Sequence[Entry]) -> str:
+def joined(entries: Sequence[IniEntry]) -> str:
     """Return the text of entries."""
     return "".join(line for entry in entries for line in entry.lines)
 
 
-def values(entries: Sequence[Entry]) -> dict[str, dict[str, str]]:
+def values(entries: Sequence[IniEntry]) -> dict[str, dict[str, str]]:
     """Return section -> name -> value; of options that are repeated, the last one counts, as in Salt."""
     found: dict[str, dict[str, str]] = {}
     for entry in entries:
@@ -140,7 +140,7 @@ class IniText:
             self._insert(section, key, value)
             return
         first = present[0]
-        new = Entry(section, self._lines(first.before, value, first.indent), key, first.before, value)
+        new = IniEntry(section, self._lines(first.before, value, first.indent), key, first.before, value)
         more = {*map(id, present[1:])}  # a repetition may be equal to the first one
         self.entries = [new if entry is first else entry for entry in self.entries if id(entry) not in more]
 
@@ -165,8 +165,8 @@ class IniText:
             return
         self._finish()
         if self.entries and bare(self.entries[-1].lines[-1]).strip(BLANKS):
-            self.entries.append(Entry(self.entries[-1].section, (self._end,)))
-        self.entries.append(Entry(section, (f"[{section}]{self._end}",), header=True))
+            self.entries.append(IniEntry(self.entries[-1].section, (self._end,)))
+        self.entries.append(IniEntry(section, (f"[{section}]{self._end}",), header=True))
 
     def _insert(self, section: str, key: str, value: str) -> None:
         """Add a line for an option: below a comment that shows it, else at the end of its section."""
@@ -176,7 +176,7 @@ class IniText:
             before = self.entries[place - 1]
             self.entries[place - 1] = replace(before, lines=(*before.lines[:-1], ended(before.lines[-1])))
         start = like + self.style.start(key)
-        self.entries.insert(place, Entry(section, self._lines(start, value, like), key, start, value))
+        self.entries.insert(place, IniEntry(section, self._lines(start, value, like), key, start, value))
 
     def _place(self, section: str, key: str) -> tuple[int, str]:
         """Return where a new option goes, and its indentation."""

@@ -49,7 +49,7 @@ class Changed(NamedTuple):
     chain: str
 
 
-class Filter(NamedTuple):
+class ChangeFilter(NamedTuple):
     """The changes that a watch reports: those of one family, one table (empty: all) and one chain (empty: all)."""
 
     family: str
@@ -92,7 +92,7 @@ class Hub:
     """One socket for all watches of an event loop. It is open while there are watches."""
 
     def __init__(self) -> None:
-        self._queues: dict[asyncio.Queue[WatchItem], Filter] = {}
+        self._queues: dict[asyncio.Queue[WatchItem], ChangeFilter] = {}
         self._socket: socket.socket | None = None
         self._generation = 0
 
@@ -101,7 +101,7 @@ class Hub:
         self._read()
         return None if self._socket is None else self._generation
 
-    def add(self, queue: asyncio.Queue[WatchItem], wanted: Filter) -> None:
+    def add(self, queue: asyncio.Queue[WatchItem], wanted: ChangeFilter) -> None:
         """Report changes to a queue. Raises `Permanent` if the kernel does not report them."""
         if self._socket is None:
             self._socket = self._opened()
@@ -167,7 +167,7 @@ def generation() -> int | None:
     return None if hub is None else hub.generation()
 
 
-class Memory:
+class OutputCache:
     """The output of the tools about the packet filter. It is discarded when the last watch ends."""
 
     def __init__(self) -> None:
@@ -202,17 +202,17 @@ class Memory:
         return known
 
 
-_MEMORIES: WeakKeyDictionary[asyncio.AbstractEventLoop, Memory] = WeakKeyDictionary()
+_MEMORIES: WeakKeyDictionary[asyncio.AbstractEventLoop, OutputCache] = WeakKeyDictionary()
 _WARNED: WeakKeyDictionary[asyncio.AbstractEventLoop, set[str]] = WeakKeyDictionary()
 """Programs whose hidden rules the log has warned of."""
 
 
-def memory() -> Memory | None:
+def memory() -> OutputCache | None:
     """Return the remembered output; None while there is no watch, because then no event reports changes."""
-    return None if generation() is None else _MEMORIES.setdefault(asyncio.get_running_loop(), Memory())
+    return None if generation() is None else _MEMORIES.setdefault(asyncio.get_running_loop(), OutputCache())
 
 
-async def memory_of(ctx: Context, program: str) -> Memory | None:
+async def memory_of(ctx: Context, program: str) -> OutputCache | None:
     """Return the remembered output of iptables; None in a one-shot run, and if no event reports changes."""
     known = memory()
 
@@ -248,7 +248,7 @@ def _warn_of_legacy(ctx: Context, program: str) -> None:
         ctx.log.warning(text, program=f"{program}-legacy", shown_by=f"{program}-legacy-save")
 
 
-async def changes(wanted: Filter) -> AsyncIterator[WatchItem]:
+async def changes(wanted: ChangeFilter) -> AsyncIterator[WatchItem]:
     """Watch the packet filter."""
     hub = _HUBS.setdefault(asyncio.get_running_loop(), Hub())
     queue: asyncio.Queue[WatchItem] = asyncio.Queue()

@@ -20,7 +20,7 @@ from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.file_locks import file_lock
 from holdfast.resources.kinds._commands import reason
-from holdfast.resources.kinds._netfilter import Filter, changes
+from holdfast.resources.kinds._netfilter import ChangeFilter, changes
 from holdfast.resources.kinds.file.base import found, os_errors, present_text
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
@@ -53,7 +53,7 @@ class PacketFilter(Edgeable, Resource):
 
     @property
     @abstractmethod
-    def heard(self) -> Filter:
+    def heard(self) -> ChangeFilter:
         """The changes of the kernel that matter."""
 
     def failure(self, done: Completed) -> Permanent:
@@ -85,7 +85,7 @@ class PacketFilter(Edgeable, Resource):
         return Declaration(kind, {"name": self.name, **{name: getattr(self, name) for name in names}, **given})
 
 
-class Saving(PacketFilter):
+class SavingRules(PacketFilter):
     """Base of the kinds that can save the rules for the next boot."""
 
     mode: ClassVar[int] = 0o600
@@ -160,7 +160,7 @@ class Existing(PacketFilter):
         return ((f"{self.tool}-{'chain' if self.in_chain else 'table'}", self.place),)
 
 
-class Present(Existing, Reversible):
+class Creating(Existing, Reversible):
     """Base of the kinds that create a chain or a table."""
 
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create",)
@@ -190,7 +190,7 @@ class Present(Existing, Reversible):
         return self.uids()
 
 
-class Absent(Existing):
+class Removing(Existing):
     """Base of the kinds that remove a chain or a table. No declaration could restore its content."""
 
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("remove",)
@@ -208,7 +208,7 @@ class Absent(Existing):
         return f"{self.where} does not exist"
 
 
-class Policy(Saving, Reversible):
+class PolicySetting(SavingRules, Reversible):
     """Base of the kinds that set the policy of a chain."""
 
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("set",)

@@ -14,11 +14,11 @@ from holdfast.resources.contract import Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.fields import field, plain_numbers
-from holdfast.resources.kinds._packet_filter import Saving
+from holdfast.resources.kinds._packet_filter import SavingRules
 from holdfast.resources.traits import Declaration, Reversible
 
 
-class Rule(Saving):
+class PacketRule(SavingRules):
     """Base of the kinds of rules: every other argument is a part of the rule."""
 
     model_config = ConfigDict(extra="allow")
@@ -83,13 +83,13 @@ class Rule(Saving):
         return f"{self.text} is {'' if (self.desired() or {}).get('present') else 'not '}in {self.where}"
 
 
-def wrong(cls: type[Rule], key: str, why: str) -> ValidationError:
+def wrong(cls: type[PacketRule], key: str, why: str) -> ValidationError:
     """Return an error that points to one argument."""
     error = InitErrorDetails(type=PydanticCustomError("value_error", "{why}", {"why": why}), loc=(key,), input=None)
     return ValidationError.from_exception_data(cls.__name__, [error])
 
 
-class Adding(Rule, Reversible):
+class AddedRule(PacketRule, Reversible):
     """Base of the kinds that add a rule."""
 
     opposite: ClassVar[str] = ""
@@ -116,7 +116,7 @@ class Adding(Rule, Reversible):
         return self.inverse_of(self.opposite, "family", "table", "chain", "save", **self.options)
 
 
-class Deleting(Rule):
+class Deleting(PacketRule):
     """Base of the kinds that remove a rule."""
 
     refused: ClassVar[Mapping[str, str]] = {

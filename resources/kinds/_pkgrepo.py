@@ -45,7 +45,7 @@ Words = Annotated[
 """A list of words."""
 
 
-class Plan(NamedTuple):
+class RepoChange(NamedTuple):
     """One change of a repository, with the arguments of the provider."""
 
     repo: Repo
@@ -75,11 +75,11 @@ class Repository(Edgeable, Resource):
             )
         return self
 
-    def _named(self) -> apt.Entry | None:
+    def _named(self) -> apt.DeclaredAptRepo | None:
         """Parse the name as an entry of apt; None if it is not one."""
         return apt.entry_of(self.name)
 
-    def entry(self, ctx: Context) -> apt.Entry:
+    def entry(self, ctx: Context) -> apt.DeclaredAptRepo:
         """Return the entry of apt. Raises `Final` if the state does not name one."""
         if self.ppa is not None:
             if ctx.facts.get("os") not in UBUNTU:

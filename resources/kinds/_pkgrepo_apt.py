@@ -19,7 +19,7 @@ TRUSTED = "/etc/apt/trusted.gpg.d"
 YES = frozenset({"yes", "true", "1", "on", "enable", "with"})
 
 
-class Entry(NamedTuple):
+class DeclaredAptRepo(NamedTuple):
     """One repository as a state declares it."""
 
     type: str
@@ -62,14 +62,14 @@ class Entry(NamedTuple):
 
 def entry_of(
     line: str, dist: str | None = None, comps: Iterable[str] = (), architectures: Iterable[str] = (), signedby: str = ""
-) -> Entry | None:
+) -> DeclaredAptRepo | None:
     """Return the repository that a line and the arguments of a state name; None if the line is no entry."""
     fields = fields_of_line(line) or fields_of_line(f"{line} {dist or ''}")
     if fields is None:
         return None
     known = dict(fields)
     known.pop("Enabled", None)
-    return Entry(
+    return DeclaredAptRepo(
         known.pop("Types"),
         known.pop("URIs"),
         dist or known["Suites"],
@@ -89,7 +89,7 @@ def is_single(repo: Repo) -> bool:
     return len(repo.uris) == 1 and all(len(repo.extra.get(name, ())) == 1 for name in ("types", "suites"))
 
 
-def matching(entry: Entry, repos: Iterable[Repo], *, enabled: bool) -> Repo | None:
+def matching(entry: DeclaredAptRepo, repos: Iterable[Repo], *, enabled: bool) -> Repo | None:
     """Return the entry of the host that has the repository or some of its components; None if there is none.
 
     An entry for several repositories counts only if it has all components.
@@ -99,11 +99,13 @@ def matching(entry: Entry, repos: Iterable[Repo], *, enabled: bool) -> Repo | No
     return min(whole, key=lambda repo: repo.enabled is not enabled, default=None)
 
 
-def _covers(entry: Entry, repo: Repo, *, enabled: bool) -> bool:
+def _covers(entry: DeclaredAptRepo, repo: Repo, *, enabled: bool) -> bool:
     return repo.enabled is enabled and {*entry.components} <= {*repo.extra.get("components", ())}
 
 
-def key_path(entry: Entry, present: Repo | None, repos: Iterable[Repo], *, has_key: bool, for_all: bool) -> str:
+def key_path(
+    entry: DeclaredAptRepo, present: Repo | None, repos: Iterable[Repo], *, has_key: bool, for_all: bool
+) -> str:
     """Return the path of the key that the repository should trust; empty if it needs no key of its own.
 
     A repository without a key of its own trusts the key of another entry for the same URI and suite, because apt
@@ -125,7 +127,9 @@ def key_path(entry: Entry, present: Repo | None, repos: Iterable[Repo], *, has_k
     return next((str(repo.extra["signed_by"]) for repo in same if repo.extra.get("signed_by")), mine)
 
 
-def described(entry: Entry, present: Repo | None, *, name: str, file: str, signed_by: str, enabled: bool) -> Repo:
+def described(
+    entry: DeclaredAptRepo, present: Repo | None, *, name: str, file: str, signed_by: str, enabled: bool
+) -> Repo:
     """Return the description that the repository should have; an entry for several repositories stays unchanged."""
     if present is not None and not is_single(present):
         return present
@@ -163,7 +167,7 @@ def new_id(file: str, repos: Mapping[str, Repo]) -> str:
     return next((each for each in ids if each not in repos), ids[-1])
 
 
-def without(entry: Entry, repo: Repo) -> Repo | None:
+def without(entry: DeclaredAptRepo, repo: Repo) -> Repo | None:
     """Return an entry of the host without this repository; None if nothing is left of it.
 
     Raises `ValueError` if the entry names several repositories that only an operator can separate.

@@ -175,7 +175,7 @@ class Service(Reversible, Resource):
         return self.name if self.name.endswith(SUFFIXES) else f"{self.name}.service"
 
 
-class Wanted(Edgeable, Service):
+class ExistingService(Edgeable, Service):
     """Base of the kinds that need the service to exist."""
 
     def dependencies(self) -> tuple[Dependency, ...]:

@@ -35,7 +35,7 @@ SHOWN = 20
 """Maximum number of paths below a directory that a difference names."""
 
 
-class Wanted(NamedTuple):
+class WantedEntries(NamedTuple):
     """Entries by key, each with its declared name."""
 
     names: Mapping[Key, str]
@@ -70,7 +70,7 @@ class InAcl(Edgeable, Reversible, Resource):
     def entries(self) -> tuple[str, ...]:
         """Return the names of users or groups; an empty name means the owner."""
 
-    async def wanted(self, ctx: Context) -> Wanted:
+    async def wanted(self, ctx: Context) -> WantedEntries:
         """Look up the users or groups. Raises `Permanent` for a missing one, unless its entry is being removed."""
         keys = {name: await self._key(ctx, name) for name in self.entries()}
         missing = next((name for name, key in keys.items() if key is None), None)
@@ -79,7 +79,7 @@ class InAcl(Edgeable, Reversible, Resource):
                 f"cannot find {self.word} {missing}: the {self.word} does not exist; declare it, or correct the name"
             )
         names = {key: name for name, key in keys.items() if key is not None}
-        return Wanted(names, DEFAULT_ACL if self.default else ACL)
+        return WantedEntries(names, DEFAULT_ACL if self.default else ACL)
 
     async def _key(self, ctx: Context, name: str) -> Key | None:
         if not name:
@@ -92,11 +92,11 @@ class InAcl(Edgeable, Reversible, Resource):
     # -- what is there ------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def right(self, acl: Acl, wanted: Wanted, seen: os.stat_result) -> bool:
+    def right(self, acl: Acl, wanted: WantedEntries, seen: os.stat_result) -> bool:
         """Return whether an ACL has the entries as declared."""
 
     @abstractmethod
-    def changed(self, acl: Acl, wanted: Wanted, seen: os.stat_result) -> Acl:
+    def changed(self, acl: Acl, wanted: WantedEntries, seen: os.stat_result) -> Acl:
         """Return the ACL with the entries as declared."""
 
     def top(self) -> tuple[Place, os.stat_result]:
@@ -126,7 +126,7 @@ class InAcl(Edgeable, Reversible, Resource):
         data = read_acl(place, attribute)
         return _posix_acl.decoded(data) if data or attribute == DEFAULT_ACL else _posix_acl.of_mode(seen.st_mode)
 
-    def _wrong(self, wanted: Wanted) -> Iterator[tuple[Place, os.stat_result, Acl]]:
+    def _wrong(self, wanted: WantedEntries) -> Iterator[tuple[Place, os.stat_result, Acl]]:
         """Yield each place whose entries differ, with its ACL. Blocks. Raises `OSError` and `Unsafe`."""
         for place, seen in self._places():
             try:
@@ -136,12 +136,12 @@ class InAcl(Edgeable, Reversible, Resource):
             if not self.right(acl, wanted, seen):
                 yield place, seen, acl
 
-    def differing(self, wanted: Wanted) -> list[str]:
+    def differing(self, wanted: WantedEntries) -> list[str]:
         """Return the paths whose entries differ. Blocks. Raises `Permanent` or `Temporary`."""
         with os_errors("read the ACL of", self.name):
             return [place.path for place, _, _ in self._wrong(wanted)]
 
-    def present(self, wanted: Wanted) -> Mapping[str, str]:
+    def present(self, wanted: WantedEntries) -> Mapping[str, str]:
         """Return the permissions of the entries of the path itself: name -> `r-x`. Blocks."""
         place, seen = self.top()
         with os_errors("read the ACL of", self.name):
@@ -153,7 +153,7 @@ class InAcl(Edgeable, Reversible, Resource):
         wanted = await self.wanted(ctx)
         await (ctx.long_blocking if self.recurse else ctx.blocking)(self._repair, wanted)
 
-    def _repair(self, wanted: Wanted) -> None:
+    def _repair(self, wanted: WantedEntries) -> None:
         with os_errors("read the ACL of", self.name):
             for place, seen, acl in self._wrong(wanted):
                 present = _posix_acl.of_mode(seen.st_mode) if self.default and not acl else acl
@@ -231,7 +231,7 @@ class InAcl(Edgeable, Reversible, Resource):
         return None if self.removes() or "" in names else self.declared("absent", names)
 
 
-class Grants(InAcl):
+class DeclaredPermissions(InAcl):
     """Base of the kinds that declare permissions."""
 
     perms: Annotated[
@@ -246,12 +246,12 @@ class Grants(InAcl):
         executable = stat.S_ISDIR(seen.st_mode) or any(granted & 1 for (tag, _), granted in acl.items() if tag != MASK)
         return _posix_acl.granted(self.perms, executable=executable)
 
-    def right(self, acl: Acl, wanted: Wanted, seen: os.stat_result) -> bool:
+    def right(self, acl: Acl, wanted: WantedEntries, seen: os.stat_result) -> bool:
         """Return whether each entry has the permissions."""
         granted = self.granted(acl, seen)
         return all(acl.get(key) == granted for key in wanted.names)
 
-    def changed(self, acl: Acl, wanted: Wanted, seen: os.stat_result) -> Acl:
+    def changed(self, acl: Acl, wanted: WantedEntries, seen: os.stat_result) -> Acl:
         """Return the ACL with the entries."""
         granted = self.granted(acl, seen)
         if self.force:
@@ -292,11 +292,11 @@ class Removes(InAcl):
             )
         return self
 
-    def right(self, acl: Acl, wanted: Wanted, seen: os.stat_result) -> bool:
+    def right(self, acl: Acl, wanted: WantedEntries, seen: os.stat_result) -> bool:
         """Return whether there is no such entry."""
         return not wanted.names.keys() & acl.keys()
 
-    def changed(self, acl: Acl, wanted: Wanted, seen: os.stat_result) -> Acl:
+    def changed(self, acl: Acl, wanted: WantedEntries, seen: os.stat_result) -> Acl:
         """Return the ACL without the entries."""
         return _posix_acl.without(acl, wanted.names)
 
@@ -352,7 +352,7 @@ class SeveralNames(InAcl):
         return Declaration(f"acl.list_{function}", {**self.known(), "acl_names": [*names], **more})
 
 
-class Present(OneName, Grants, kind="acl.present"):
+class Present(OneName, DeclaredPermissions, kind="acl.present"):
     """A user or group has these permissions in the ACL of a file or directory; other entries stay as they are.
 
     When the state changes an entry, it sets the mask to permit what all entries grant; the mode of the file shows the
@@ -379,7 +379,7 @@ class Absent(OneName, Removes, kind="acl.absent"):
     ignored: ClassVar[Mapping[str, str]] = {"perms": "the entry is removed, whatever it grants"}
 
 
-class ListPresent(SeveralNames, Grants, kind="acl.list_present"):
+class ListPresent(SeveralNames, DeclaredPermissions, kind="acl.list_present"):
     """Several users or groups have these permissions in the ACL of a file or directory.
 
     /srv/app/log:

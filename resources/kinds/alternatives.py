@@ -15,7 +15,7 @@ from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Text, shaped
 from holdfast.resources.file_locks import file_lock
-from holdfast.resources.kinds._alternatives import ADMIN, CHOSEN, Group, parse
+from holdfast.resources.kinds._alternatives import ADMIN, CHOSEN, AlternativesGroup, parse
 from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds.file.base import found, os_errors, present_text
 from holdfast.resources.paths.handle import what
@@ -39,7 +39,7 @@ class InGroup(Edgeable, Reversible, Resource):
     name: Annotated[Text, shaped(r"[A-Za-z0-9_.][A-Za-z0-9_.+@:~-]*", "the name of a group of alternatives", 200)]
     """Name of the group: `editor`."""
 
-    async def group(self, ctx: Context) -> Group | None:
+    async def group(self, ctx: Context) -> AlternativesGroup | None:
         """Return the present group; None if there is none. Raises `Permanent`."""
         for directory in ADMIN:
             path = f"{directory}/{self.name}"
@@ -52,7 +52,7 @@ class InGroup(Edgeable, Reversible, Resource):
                 raise Permanent(f"cannot read {path}: {error}") from None
         return None
 
-    async def demand_group(self, ctx: Context) -> Group:
+    async def demand_group(self, ctx: Context) -> AlternativesGroup:
         """Return the present group. Raises `Permanent` if there is none."""
         group = await self.group(ctx)
         if group is None:
@@ -93,7 +93,7 @@ class InGroup(Edgeable, Reversible, Resource):
         return ()
 
 
-class Member(InGroup):
+class OneAlternative(InGroup):
     """Base of the kinds that concern one alternative of a group."""
 
     path: Path
@@ -104,7 +104,7 @@ class Member(InGroup):
         return (("alternative", f"{self.name} {self.path}"),)
 
 
-class Install(Member, kind="alternatives.install"):
+class Install(OneAlternative, kind="alternatives.install"):
     """A path is an alternative of a group, and the links of the group are in place.
 
     An existing alternative keeps its slaves. A missing group is created.
@@ -207,7 +207,7 @@ class Install(Member, kind="alternatives.install"):
         return f"{self.path} is already an alternative for {self.name}"
 
 
-class Set(Member, kind="alternatives.set"):
+class Set(OneAlternative, kind="alternatives.set"):
     """A path is the chosen alternative of a group.
 
     editor:
@@ -304,7 +304,7 @@ class Auto(InGroup, kind="alternatives.auto"):
         return f"{self.name} is in automatic mode"
 
 
-class Remove(Member, kind="alternatives.remove"):
+class Remove(OneAlternative, kind="alternatives.remove"):
     """A path is not an alternative of a group.
 
     editor:

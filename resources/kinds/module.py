@@ -25,7 +25,7 @@ PREFIXED = ("name", "names", "fun", "state", "saltenv")
 MASKED = Redactor()
 
 
-class Planned(NamedTuple):
+class PlannedCall(NamedTuple):
     """One call: the name of the function, and its arguments."""
 
     function: str
@@ -90,15 +90,16 @@ class _Module(Resource, Refreshable):
         """Return the arguments of a call. Raises `ValidationError` at the argument `key`."""
         try:
             args, kwargs = arguments()
-            Planned(name.partition(":")[0], args, kwargs).check()
+            PlannedCall(name.partition(":")[0], args, kwargs).check()
         except ValueError as error:
             raise _wrong(key, str(error)) from None
         return {"args": list(args), "kwargs": kwargs}
 
-    def planned(self) -> dict[str, Planned]:
+    def planned(self) -> dict[str, PlannedCall]:
         """Return the calls by their names in the state; `service.restart:2` is a second call of a function."""
         return {
-            key: Planned(key.partition(":")[0], tuple(call["args"]), call["kwargs"]) for key, call in self.calls.items()
+            key: PlannedCall(key.partition(":")[0], tuple(call["args"]), call["kwargs"])
+            for key, call in self.calls.items()
         }
 
     def needs(self) -> tuple[Need, ...]:
@@ -226,7 +227,7 @@ def _wrong(key: str, why: str) -> ValidationError:
     return ValidationError.from_exception_data("module", [error])
 
 
-async def _run(ctx: Context, key: str, call: Planned) -> Any:
+async def _run(ctx: Context, key: str, call: PlannedCall) -> Any:
     """Call a function. Raises `HoldfastError` that names it."""
     try:
         return await call.run(ctx)

@@ -15,7 +15,7 @@ from holdfast.resources.fields import AbsPath, Line, shaped
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import Repo
 from holdfast.resources.kinds import _pkgrepo_apt as apt
-from holdfast.resources.kinds._pkgrepo import Plan, Repository, Words, hidden, is_rpm
+from holdfast.resources.kinds._pkgrepo import RepoChange, Repository, Words, hidden, is_rpm
 from holdfast.resources.kinds._pkgrepo_keys import Keyed, KeyIds
 from holdfast.resources.kinds._pkgrepo_rpm import RpmSettings, described
 from holdfast.resources.needs import Need, needed
@@ -103,7 +103,7 @@ class Managed(Keyed, RpmSettings, Reversible, Repository, kind="pkgrepo.managed"
         """Whether the repository should be used."""
         return self.enabled is not False and not self.disabled
 
-    def _named(self) -> apt.Entry | None:
+    def _named(self) -> apt.DeclaredAptRepo | None:
         return apt.entry_of(self.name, self.dist, self.comps, self.architectures, self.signedby or "")
 
     def needs(self) -> tuple[Need, ...]:
@@ -141,7 +141,7 @@ class Managed(Keyed, RpmSettings, Reversible, Repository, kind="pkgrepo.managed"
         """Return the key as an option. A plan of a new repository does not fetch it."""
         return {"key": await self.fetch_key(ctx)} if self.has_key and (apply or present is not None) else {}
 
-    async def _of_apt(self, ctx: Context, repos: Mapping[str, Repo], apply: bool) -> Plan:
+    async def _of_apt(self, ctx: Context, repos: Mapping[str, Repo], apply: bool) -> RepoChange:
         entry = self.entry(ctx)
         present = apt.matching(entry, repos.values(), enabled=self.is_enabled)
         signed_by = apt.key_path(
@@ -152,9 +152,9 @@ class Managed(Keyed, RpmSettings, Reversible, Repository, kind="pkgrepo.managed"
             entry, present, name=apt.new_id(file, repos), file=file, signed_by=signed_by, enabled=self.is_enabled
         )
         options = {"clean_file": True} if self.clean_file else {}
-        return Plan(repo, {**options, **await self._key(ctx, present, apply)})
+        return RepoChange(repo, {**options, **await self._key(ctx, present, apply)})
 
-    async def _of_rpm(self, ctx: Context, repos: Mapping[str, Repo], apply: bool) -> Plan:
+    async def _of_rpm(self, ctx: Context, repos: Mapping[str, Repo], apply: bool) -> RepoChange:
         present = repos.get(self.name)
         repo, declared = described(self.name, self, present, humanname=self.humanname, enabled=self.is_enabled)
         if not repo.uris and not any(repo.extra.get(source) for source in ("mirrorlist", "metalink")):
@@ -163,7 +163,7 @@ class Managed(Keyed, RpmSettings, Reversible, Repository, kind="pkgrepo.managed"
             extra = {key: value for key, value in repo.extra.items() if key != "gpgkey"}
             repo = repo.model_copy(update={"extra": extra})
         options = {"import_key": True} if self.gpgautoimport else {}
-        return Plan(repo, {**options, **await self._key(ctx, present, apply)})
+        return RepoChange(repo, {**options, **await self._key(ctx, present, apply)})
 
     async def inverse(self, ctx: Context) -> Declaration | None:
         """Return a declaration of the present entry, or of its absence."""
@@ -268,7 +268,9 @@ class Absent(Repository, kind="pkgrepo.absent"):
             return await self._remove(pkg, entry, found[0], test=test)
         return (await pkg.repo_remove(found[0].id, test=test, options={"key": bool(self.keyid)})).changes
 
-    async def _remove(self, pkg: PkgInterface, entry: apt.Entry, repo: Repo, *, test: bool) -> Mapping[str, Any]:
+    async def _remove(
+        self, pkg: PkgInterface, entry: apt.DeclaredAptRepo, repo: Repo, *, test: bool
+    ) -> Mapping[str, Any]:
         try:
             left = apt.without(entry, repo)
         except ValueError as error:

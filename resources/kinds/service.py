@@ -14,12 +14,12 @@ from holdfast.resources.errors import StillDiffers
 from holdfast.resources.fields import field
 from holdfast.resources.interfaces.results import ServiceStatus
 from holdfast.resources.interfaces.service import ServiceInterface
-from holdfast.resources.kinds._services import Service, Wanted
+from holdfast.resources.kinds._services import ExistingService, Service
 from holdfast.resources.needs import Need, needed
 from holdfast.resources.traits import Declaration, Refreshable
 
 
-class Running(Wanted, Refreshable, kind="service.running"):
+class Running(ExistingService, Refreshable, kind="service.running"):
     """A service runs, and starts at boot if `enable` is true.
 
     A change of a watched state restarts the service, or with `reload` reloads its configuration.
@@ -155,7 +155,7 @@ class Dead(Service, Refreshable, kind="service.dead"):
                 raise StillDiffers(f"{self.name} was stopped, but {self.init_delay:g} s later it runs again")
 
 
-class Enabled(Wanted, kind="service.enabled"):
+class Enabled(ExistingService, kind="service.enabled"):
     """A service starts at boot; whether it runs now does not matter.
 
     With systemd, an alias means the unit that it leads to, and a unit without unit file its init script, whose links in

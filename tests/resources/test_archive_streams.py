@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from effort import effort
-from holdfast.resources.kinds.archive.members import Budget
+from holdfast.resources.kinds.archive.members import ExtractionBudget
 from holdfast.resources.kinds.archive.unpacked import Unpacked, decompressor
 
 
 def unpacked(data: bytes, size: int = 1 << 20) -> Unpacked:
     """Return the content of compressed data that are read in pieces of this size."""
     pieces: Iterator[bytes] = (data[at : at + size] for at in range(0, len(data), size))
-    return Unpacked(pieces, decompressor(data), Budget(1 << 30, 1))
+    return Unpacked(pieces, decompressor(data), ExtractionBudget(1 << 30, 1))
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])

@@ -370,7 +370,7 @@ async def test_trees_without_end_are_not_gone_through_to_it(host, top, monkeypat
 
     monkeypatch.setattr(trees, "DEPTH", 5)
     monkeypatch.setattr(trees, "ENTRIES", 20)
-    monkeypatch.setattr(trees.Budget.__init__, "__defaults__", (20, 0))
+    monkeypatch.setattr(trees.EntryBudget.__init__, "__defaults__", (20, 0))
     for directory in ("u", "etc"):
         deep = top / directory
         for _ in range(8):

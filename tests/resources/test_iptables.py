@@ -15,7 +15,7 @@ from deadline import DEADLINE
 from holdfast.resources import registry
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds import _netfilter
-from holdfast.resources.kinds._netfilter import Changed, Filter, changes, parse
+from holdfast.resources.kinds._netfilter import Changed, ChangeFilter, changes, parse
 from holdfast.resources.kinds.iptables import base, rules
 from holdfast.resources.kinds.iptables.base import of_chain
 from holdfast.resources.kinds.iptables.options import words
@@ -237,10 +237,10 @@ def test_messages_of_the_kernel_name_the_chain():
     assert (first, second, third) == (
         Changed("ip", "filter", "INPUT"), Changed("ip6", "nat", "X"), Changed("inet", "t", ""),
     )  # fmt: skip
-    assert Filter("ip", "filter", "INPUT").matches(first)
-    assert not Filter("ip", "filter", "X").matches(first)
-    assert Filter("inet", "t", "X").matches(third)
-    assert not Filter("ip", "t").matches(third)
+    assert ChangeFilter("ip", "filter", "INPUT").matches(first)
+    assert not ChangeFilter("ip", "filter", "X").matches(first)
+    assert ChangeFilter("inet", "t", "X").matches(third)
+    assert not ChangeFilter("ip", "t").matches(third)
 
 
 @given(st.binary(max_size=200))
@@ -257,7 +257,7 @@ async def test_a_lost_message_is_an_event_of_all(monkeypatch):
     hub = _netfilter.Hub()
     monkeypatch.setattr(_netfilter, "Hub", lambda: hub)
     monkeypatch.setattr(hub, "_opened", lambda: asyncio.get_running_loop().add_reader(ours, hub._read) or ours)
-    watches = [changes(Filter("ip", "filter", chain)) for chain in ("INPUT", "X")]
+    watches = [changes(ChangeFilter("ip", "filter", chain)) for chain in ("INPUT", "X")]
     assert [await anext(watch) for watch in watches] == [None, None]
     theirs.send(message(6, 2, a1="filter", a2="X"))
     assert await asyncio.wait_for(anext(watches[1]), DEADLINE) is None

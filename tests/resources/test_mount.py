@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from holdfast.resources.errors import ChangedMeanwhile, Permanent, Temporary
 from holdfast.resources.kinds.mount import acting, fstab, lines, mounted, options, swap, table
 from holdfast.resources.kinds.mount.devices import bare
-from holdfast.resources.kinds.mount.lines import Entry
+from holdfast.resources.kinds.mount.lines import MountLine
 from holdfast.resources.kinds.mount.table import Mount
 from holdfast.resources.testing import FakeContext
 
@@ -62,7 +62,7 @@ def tmpfs(options="rw", more="rw"):
 @given(WORDS.filter(lambda word: not word.startswith("#")), WORDS, WORDS, st.integers(0, 9))
 def test_what_is_written_is_read_again(device, name, fstype, number):
     """Blanks, line ends, backslashes and any other letters."""
-    entry = Entry(device, name.rstrip("/") or name, fstype, ("a=b c", "x\\y"), number, 2)
+    entry = MountLine(device, name.rstrip("/") or name, fstype, ("a=b c", "x\\y"), number, 2)
     line = entry.line()
     assert "\n" not in line
     assert lines.parsed(line) == entry
@@ -71,7 +71,7 @@ def test_what_is_written_is_read_again(device, name, fstype, number):
 @given(st.lists(LINES))
 def test_other_lines_are_kept(given_lines):
     """Each byte of them, whether an entry is added, changed or removed; a second edit changes nothing."""
-    text, wanted = "\n".join(given_lines), Entry("/dev/c", "/srv", "ext4")
+    text, wanted = "\n".join(given_lines), MountLine("/dev/c", "/srv", "ext4")
     for entry in (wanted, None):
         new = lines.with_entry(text, entry, lambda seen: seen.name == "/srv")
         assert lines.with_entry(new, entry, lambda seen: seen.name == "/srv") == new

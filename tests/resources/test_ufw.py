@@ -13,7 +13,17 @@ from holdfast.resources import registry
 from holdfast.resources.errors import ChangedMeanwhile
 from holdfast.resources.kinds.ufw import base, kernel
 from holdfast.resources.kinds.ufw import rules as ufw_rules
-from holdfast.resources.kinds.ufw.kernel import Chain, Loaded, common, has, lacks, parse, rehearsed, restoring, told
+from holdfast.resources.kinds.ufw.kernel import (
+    Chain,
+    LoadedRules,
+    common,
+    has,
+    lacks,
+    parse,
+    rehearsed,
+    restoring,
+    told,
+)
 from holdfast.resources.testing import FakeContext
 
 DUMP = """\
@@ -119,7 +129,7 @@ async def test_files_that_were_edited_and_not_loaded_are_not_loaded_by_the_agent
 
     monkeypatch.setattr(kernel, "inputs", files)
     monkeypatch.setattr(kernel, "rehearsed", chains)
-    loaded, ctx = Loaded(), FakeContext(tmp_path)
+    loaded, ctx = LoadedRules(), FakeContext(tmp_path)
     partly, damaged = (changed(ufw_user_input=None), FULL), (changed(INPUT=Chain("DROP", [])), FULL)
     assert not await loaded.is_current(ctx, again=False)
     assert await loaded.agrees(ctx, partly)
@@ -172,7 +182,7 @@ def test_a_lost_rule_comes_back_without_one_that_is_no_longer_declared():
     """The agent remembers the lines of both, but only one of them is to be there."""
     one, two = (f"{ufw_rules.TUPLE} allow any {port}" for port in (22, 23))
     text = "*filter\n\n{}\n### END\n"
-    lines = ufw_rules.Lines()
+    lines = ufw_rules.AddedLines()
     lines.of = {"one": frozenset({one}), "two": frozenset({two})}
     lines.seen({"a": text.format(f"{one}\n-A\n\n{two}\n-A\n"), "b": "x"})
     assert lines.restored("one", {"a": text.format("").replace("\n\n\n", "\n\n"), "b": "x"}) == {

@@ -13,7 +13,7 @@ from holdfast.resources.downloads import DownloadBounds, shown_url
 from holdfast.resources.effects import EffectVerb
 from holdfast.resources.fields import AbsPath, Owner, Text, Texts, field
 from holdfast.resources.kinds._source_hash import SourceHash
-from holdfast.resources.kinds.archive.members import Budget, Rules
+from holdfast.resources.kinds.archive.members import ExtractionBudget, ExtractionRules
 from holdfast.resources.kinds.archive.options import ArchiveOptions, parse_options
 from holdfast.resources.kinds.file import content
 from holdfast.resources.kinds.file.base import Placed
@@ -139,15 +139,15 @@ class ExtractedArguments(FromSources, Placed):
         return parse_options(self.options or "")
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> ExtractionRules:
         """How members are extracted."""
         options = self._options()
-        return Rules(options.strip, options.exclude, self.trusted, self.extract_perms)
+        return ExtractionRules(options.strip, options.exclude, self.trusted, self.extract_perms)
 
     @property
-    def budget(self) -> Budget:
+    def budget(self) -> ExtractionBudget:
         """How much may be extracted."""
-        return Budget(self.size_limit << 20, self.member_limit)
+        return ExtractionBudget(self.size_limit << 20, self.member_limit)
 
     @property
     def bounds(self) -> DownloadBounds:

@@ -21,17 +21,17 @@ from holdfast.resources.errors import ChangedMeanwhile, HoldfastError, Permanent
 from holdfast.resources.kinds.archive import record
 from holdfast.resources.kinds.archive.arguments import ExtractedArguments
 from holdfast.resources.kinds.archive.manifest import (
-    Comparison,
-    Difference,
-    Item,
+    ComparisonOptions,
     Manifest,
+    ManifestItem,
+    TreeDifference,
     Walker,
     compare,
     looked,
     ordered,
     read,
 )
-from holdfast.resources.kinds.archive.members import Budget, Refused, shown
+from holdfast.resources.kinds.archive.members import BadArchive, ExtractionBudget, shown
 from holdfast.resources.kinds.archive.origin import Archive, Origin
 from holdfast.resources.kinds.archive.reading import members_of
 from holdfast.resources.kinds.archive.stage import Stage
@@ -46,7 +46,7 @@ REPORT = 5.0
 
 
 @dataclass
-class Done:
+class ExtractionResult:
     """What a run has done, or would do."""
 
     made: bool = False
@@ -63,7 +63,7 @@ class Extraction:
         self._state, self._ctx, self._owner, self._apply = state, ctx, owner, apply
         self._name = state.name.rstrip("/")
         self._origin = Origin(state, ctx)
-        self._done = Done()
+        self._done = ExtractionResult()
         self._stopped = threading.Event()
         self._loop = asyncio.get_running_loop()
         self._told = time.monotonic()
@@ -109,7 +109,7 @@ class Extraction:
 
     # -- the archive -------------------------------------------------------------------------------------------
 
-    def _members(self, archive: DownloadedFile, budget: Budget) -> Iterator[Any]:
+    def _members(self, archive: DownloadedFile, budget: ExtractionBudget) -> Iterator[Any]:
         state = self._state
         return members_of(archive.handle, state.rules, budget, wanted=state.archive_format, password=state.password)
 
@@ -124,9 +124,9 @@ class Extraction:
     def _demand_top(self, manifest: Manifest) -> None:
         tops = [item for path, item in manifest.items() if "/" not in path]
         if not tops:
-            raise Refused("it has no members")
+            raise BadArchive("it has no members")
         if self._state.enforce_toplevel and (len(tops) > 1 or tops[0].type != "directory"):
-            raise Refused(
+            raise BadArchive(
                 "its top level is not exactly one directory; to extract it anyway, set enforce_toplevel: false"
             )
 
@@ -136,7 +136,7 @@ class Extraction:
         try:
             with os_errors("extract into", self._state.name):
                 yield
-        except Refused as error:
+        except BadArchive as error:
             raise Permanent(f"cannot extract {self._origin.url}: {error}") from None
 
     # -- comparing ---------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class Extraction:
         """The owner and the group of all members; -1 for the agent's."""
         return (-1, -1) if self._state.enforce_ownership_on is not None else (self._owner.uid, self._owner.gid)
 
-    def _demand_own(self, top: SafeDirectory, item: Item) -> None:
+    def _demand_own(self, top: SafeDirectory, item: ManifestItem) -> None:
         """Raise `Unsafe` for a directory that would be created where another user could replace it."""
         uid = self._given[0]
         theirs = top.holders and not (uid >= 0 and top.holders == {uid})
@@ -179,7 +179,7 @@ class Extraction:
             top = self._top()
             return top is not None and next(top.names(), None) is not None
 
-    def _differs(self, manifest: Manifest) -> Difference:
+    def _differs(self, manifest: Manifest) -> TreeDifference:
         """Return the differences from the members. Blocks."""
         with os_errors("compare", self._state.name):
             top = self._top()
@@ -197,11 +197,11 @@ class Extraction:
             self._done.owners = [*difference.owners, *self._enforced(apply=False)]
         return difference
 
-    def _comparison(self, manifest: Manifest) -> Comparison:
+    def _comparison(self, manifest: Manifest) -> ComparisonOptions:
         begin = len(self._name) + 1
         left = {path[begin:] for path in self._ctx.managed_below(self._name)}
         left |= {path for path in manifest if any(fnmatch.fnmatchcase(path, glob) for glob in self._state.editable)}
-        return Comparison(*self._given, left)
+        return ComparisonOptions(*self._given, left)
 
     def _enforced(self, *, apply: bool) -> list[str]:
         """Return the paths below `enforce_ownership_on` with a wrong owner; with `apply`, change their owner."""
@@ -224,7 +224,7 @@ class Extraction:
         known: record.KnownExtraction | None,
         archive: Archive | None,
         manifest: Manifest | None,
-        difference: Difference | None,
+        difference: TreeDifference | None,
     ) -> None:
         self._owner.demand(self._state.name)
         if archive is None and difference is not None and difference.extracted:
@@ -248,7 +248,7 @@ class Extraction:
         self,
         archive: Archive,
         manifest: Manifest | None,
-        difference: Difference | None,
+        difference: TreeDifference | None,
         since: int,
     ) -> Manifest:
         """Extract what differs, or everything; return the content of the directory after that. Blocks."""
@@ -272,7 +272,7 @@ class Extraction:
         top: SafeDirectory,
         archive: Archive,
         manifest: Manifest | None,
-        difference: Difference | None,
+        difference: TreeDifference | None,
     ) -> tuple[Manifest, list[str]]:
         """Extract into a private directory, then move what differs into place."""
         uid, gid = self._given
@@ -328,7 +328,7 @@ class Extraction:
         known: record.KnownExtraction | None,
         archive: Archive | None,
         manifest: Manifest,
-        difference: Difference,
+        difference: TreeDifference,
         since: int,
     ) -> None:
         """Record which files are correct, so that they need not be read again."""

@@ -10,7 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
-from holdfast.resources.kinds.archive.members import Budget, Content, Member, Refused, Type, shown
+from holdfast.resources.kinds.archive.members import (
+    ArchiveMember,
+    BadArchive,
+    Content,
+    ExtractionBudget,
+    Type,
+    shown,
+)
 from holdfast.resources.kinds.file.trees import enter
 from holdfast.resources.paths import Place, SafeDirectory
 from holdfast.resources.paths.handle import ABSENT, Handle
@@ -22,7 +29,7 @@ STRETCH, PAUSE = 256, 0.001
 TYPES: Mapping[int, Type] = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
 
 
-class Item(NamedTuple):
+class ManifestItem(NamedTuple):
     """One file, directory or link of an extracted archive."""
 
     path: str
@@ -39,7 +46,7 @@ class Item(NamedTuple):
 
 
 T = TypeVar("T")
-Manifest = dict[str, Item]
+Manifest = dict[str, ManifestItem]
 """Path -> item."""
 
 
@@ -56,31 +63,33 @@ def ordered(paths: Iterable[str]) -> list[str]:
     return sorted(paths, key=lambda path: path.replace("/", "\0"))  # the smallest character, which no path contains
 
 
-def added(manifest: Manifest, member: Member, budget: Budget) -> None:
-    """Add a member and its missing parents. Raises `Refused` if it contradicts earlier members.
+def added(manifest: Manifest, member: ArchiveMember, budget: ExtractionBudget) -> None:
+    """Add a member and its missing parents. Raises `BadArchive` if it contradicts earlier members.
 
     Another name of an earlier file counts as a copy of that file.
     """
     parent = member.path.rpartition("/")[0]
     while parent:
-        above = manifest.setdefault(parent, Item(parent, "directory", 0o755))
+        above = manifest.setdefault(parent, ManifestItem(parent, "directory", 0o755))
         if above.type != "directory":
-            raise Refused(f"it has {shown(member.path)} below {shown(parent)}, which is a {above.type}")
+            raise BadArchive(f"it has {shown(member.path)} below {shown(parent)}, which is a {above.type}")
         parent = parent.rpartition("/")[0]
     there = manifest.get(member.path)
     if there is not None and (there.type == "directory") != (member.type == "directory"):
-        raise Refused(f"it has {shown(member.path)} twice, as a {there.type} and as a {member.type}")
+        raise BadArchive(f"it has {shown(member.path)} twice, as a {there.type} and as a {member.type}")
     value, size, origin = member.target, member.size, ""
     if member.type == "file":
         first = manifest[member.target] if member.target else None
         if first is not None:
             value, size, origin = first.value, first.size, first.path
             budget.spend(size)
-    manifest[member.path] = Item(member.path, member.type, member.mode, member.mtime, value, size, origin)
+    manifest[member.path] = ManifestItem(member.path, member.type, member.mode, member.mtime, value, size, origin)
 
 
-def read(members: Iterable[tuple[Member, Content]], budget: Budget, stop: Callable[[], None]) -> Manifest:
-    """Return the items of an archive with the hashes of its files; write nothing. Blocks. Raises `Refused`."""
+def read(
+    members: Iterable[tuple[ArchiveMember, Content]], budget: ExtractionBudget, stop: Callable[[], None]
+) -> Manifest:
+    """Return the items of an archive with the hashes of its files; write nothing. Blocks. Raises `BadArchive`."""
     manifest: Manifest = {}
     for member, content in paced(members):
         added(manifest, member, budget)
@@ -125,7 +134,7 @@ class Walker:
         return here
 
 
-class Difference(NamedTuple):
+class TreeDifference(NamedTuple):
     """The differences between a directory and a manifest."""
 
     missing: tuple[str, ...] = ()
@@ -149,7 +158,7 @@ class Difference(NamedTuple):
         return (*self.missing, *self.changed, *self.conflicts)
 
 
-class Comparison(NamedTuple):
+class ComparisonOptions(NamedTuple):
     """What counts as a difference."""
 
     uid: int = -1
@@ -158,20 +167,20 @@ class Comparison(NamedTuple):
     """Paths that only have to exist: their content, type and owner are left to others."""
 
 
-def compare(top: SafeDirectory | None, manifest: Manifest, rules: Comparison) -> Difference:
+def compare(top: SafeDirectory | None, manifest: Manifest, rules: ComparisonOptions) -> TreeDifference:
     """Return the differences. Blocks. Raises `OSError`, `Unsafe` and `Permanent`."""
     if top is None:
-        return Difference(tuple(ordered(manifest)))
-    found: dict[str, list[str]] = {name: [] for name in Difference._fields}
+        return TreeDifference(tuple(ordered(manifest)))
+    found: dict[str, list[str]] = {name: [] for name in TreeDifference._fields}
     walker = Walker(top)
     for path in paced(ordered(manifest)):
         kind = _compared(walker, manifest[path], rules, found["hashed"])
         if kind:
             found[kind].append(path)
-    return Difference(*(tuple(each) for each in found.values()))
+    return TreeDifference(*(tuple(each) for each in found.values()))
 
 
-def _compared(walker: Walker, item: Item, rules: Comparison, hashed: list[str]) -> str:
+def _compared(walker: Walker, item: ManifestItem, rules: ComparisonOptions, hashed: list[str]) -> str:
     """Return the key of the difference of one item; empty if it does not differ."""
     place = walker.place(item.path)
     seen = None if place is None else place.look()
@@ -187,7 +196,7 @@ def _compared(walker: Walker, item: Item, rules: Comparison, hashed: list[str]) 
     return "owners" if wrong else ""
 
 
-def _same(place: Place, seen: os.stat_result, item: Item, hashed: list[str]) -> bool:
+def _same(place: Place, seen: os.stat_result, item: ManifestItem, hashed: list[str]) -> bool:
     """Return whether an entry has the content of the item. Add files that have to be read to `hashed`."""
     if item.type == "directory":
         return True

@@ -23,11 +23,11 @@ PART = 1 << 20
 """Maximum bytes of content in memory at once."""
 
 
-class Refused(Permanent):
+class BadArchive(Permanent):
     """An archive that must not be extracted, or cannot be read."""
 
 
-class Member(NamedTuple):
+class ArchiveMember(NamedTuple):
     """One member as it is extracted."""
 
     path: str
@@ -46,7 +46,7 @@ Content = Callable[[], Iterator[bytes]]
 
 
 @dataclass(frozen=True)
-class Rules:
+class ExtractionRules:
     """How members are extracted; with other rules, the same archive gives another result."""
 
     strip: int = 0
@@ -66,16 +66,16 @@ class Rules:
         return allowed | (0o700 if type_ == "directory" else 0o600)
 
     def path(self, name: str) -> str | None:
-        """Return the path of an extracted member; None if it is left out. Raises `Refused` for an unsafe name."""
+        """Return the path of an extracted member; None if it is left out. Raises `BadArchive` for an unsafe name."""
         parts = [part for part in name.split("/") if part not in {"", "."}]
         if name.startswith("/") or ".." in parts or CONTROL.search(name):
             why = "an absolute path" if name.startswith("/") else "a path that leads out of the directory"
             why = "a path with a control character" if CONTROL.search(name) else why
-            raise Refused(f"it has a member with {why}: {shown(name)}")
+            raise BadArchive(f"it has a member with {why}: {shown(name)}")
         size = len(name.encode(errors="surrogateescape"))
         longest = max((len(each.encode(errors="surrogateescape")) for each in parts), default=0)
         if len(parts) > DEEPEST or size > LONGEST or longest > LONGEST_NAME:
-            raise Refused(f"it has a member with a path that is too long: {shown(name)}")
+            raise BadArchive(f"it has a member with a path that is too long: {shown(name)}")
         left = parts[self.strip :]
         return None if not left or self._excludes(parts) else "/".join(left)
 
@@ -85,25 +85,25 @@ class Rules:
         return any(fnmatch.fnmatchcase(name, glob) for glob in self.exclude for name in names)
 
     def demand_inside(self, path: str, target: str) -> None:
-        """Raise `Refused` for a symbolic link that leads out of the directory, unless the archive is trusted.
+        """Raise `BadArchive` for a symbolic link that leads out of the directory, unless the archive is trusted.
 
         `..` is allowed only at the beginning of the target: after the name of another link, it leads elsewhere.
         """
         if "\0" in target or not target or len(target) > LONGEST:
-            raise Refused(f"it has a link without a valid target: {shown(path)}")
+            raise BadArchive(f"it has a link without a valid target: {shown(path)}")
         if self.trusted:
             return
         parts = [part for part in target.split("/") if part not in {"", "."}]
         up = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
         if target.startswith("/") or up > path.count("/") or ".." in parts[up:]:
-            raise Refused(
+            raise BadArchive(
                 f"it has a link that leads out of the directory: {shown(path)} -> {shown(target)}; "
                 "if you trust the archive, set trusted: true"
             )
 
 
 @dataclass
-class Budget:
+class ExtractionBudget:
     """How much may still be extracted from one archive."""
 
     size: int
@@ -115,34 +115,34 @@ class Budget:
         self.given = self.size, self.members
 
     def count(self, size: int = 0) -> None:
-        """Count one member and its declared size. Raises `Refused`."""
+        """Count one member and its declared size. Raises `BadArchive`."""
         self.demand(1)
         self.members -= 1
         if size > self.size:
             self._too_large()
 
     def demand(self, members: int) -> None:
-        """Raise `Refused` for more members than may still be extracted."""
+        """Raise `BadArchive` for more members than may still be extracted."""
         if members > self.members:
-            raise Refused(f"it has more than {self.given[1]} members, the limit (member_limit)")
+            raise BadArchive(f"it has more than {self.given[1]} members, the limit (member_limit)")
 
     def spend(self, size: int) -> None:
-        """Count bytes of content. Raises `Refused`."""
+        """Count bytes of content. Raises `BadArchive`."""
         self.size -= size
         if self.size < 0:
             self._too_large()
 
     def _too_large(self) -> None:
-        raise Refused(f"its members have more than {self.given[0] >> 20} MiB, the limit (size_limit)")
+        raise BadArchive(f"its members have more than {self.given[0] >> 20} MiB, the limit (size_limit)")
 
 
 @contextmanager
 def readable(format_: str, errors: tuple[type[Exception], ...]) -> Iterator[None]:
-    """Turn errors of a library that reads damaged archives into `Refused`."""
+    """Turn errors of a library that reads damaged archives into `BadArchive`."""
     try:
         yield
     except errors as error:
-        raise Refused(f"it is damaged or not a {format_} archive: {error or type(error).__name__}") from None
+        raise BadArchive(f"it is damaged or not a {format_} archive: {error or type(error).__name__}") from None
 
 
 def member_mode(mode: int) -> int:

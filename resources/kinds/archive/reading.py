@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from holdfast.resources.downloads import slices
-from holdfast.resources.kinds.archive.members import Budget, Content, Member, Refused, Rules
+from holdfast.resources.kinds.archive.members import (
+    ArchiveMember,
+    BadArchive,
+    Content,
+    ExtractionBudget,
+    ExtractionRules,
+)
 from holdfast.resources.kinds.archive.tar import tar_members
 from holdfast.resources.kinds.archive.unpacked import Unpacked, decompressor
 from holdfast.resources.kinds.archive.zipped import zip_members
@@ -18,15 +24,20 @@ ZIP = (b"PK\3\4", b"PK\5\6")
 
 
 def members_of(
-    archive: Handle, rules: Rules, budget: Budget, *, wanted: str | None = None, password: str | None = None
-) -> Iterator[tuple[Member, Content]]:
-    """Yield each member with its content. `wanted` is the declared format. Blocks. Raises `Refused` and `OSError`."""
+    archive: Handle,
+    rules: ExtractionRules,
+    budget: ExtractionBudget,
+    *,
+    wanted: str | None = None,
+    password: str | None = None,
+) -> Iterator[tuple[ArchiveMember, Content]]:
+    """Yield each member with its content. `wanted`: the declared format. Blocks. Raises `BadArchive` and `OSError`."""
     beginning = os.pread(archive.fd, 16, 0)
     if beginning.startswith(RAR) or wanted == "rar":
-        raise Refused("Holdfast does not extract rar archives; repack it as tar or zip")
+        raise BadArchive("Holdfast does not extract rar archives; repack it as tar or zip")
     zipped = beginning.startswith(ZIP)
     if wanted is not None and zipped != (wanted == "zip"):
-        raise Refused(f"it is {'a zip' if zipped else 'no zip'} archive, but archive_format is {wanted}")
+        raise BadArchive(f"it is {'a zip' if zipped else 'no zip'} archive, but archive_format is {wanted}")
     if zipped:
         return zip_members(archive, rules, budget, password)
     make = decompressor(beginning)

@@ -11,8 +11,8 @@ from pathlib import Path
 from holdfast.resources import paths
 from holdfast.resources.context import Context
 from holdfast.resources.errors import HoldfastError
-from holdfast.resources.kinds.archive.manifest import Item, Manifest, paced
-from holdfast.resources.kinds.archive.members import Rules
+from holdfast.resources.kinds.archive.manifest import Manifest, ManifestItem, paced
+from holdfast.resources.kinds.archive.members import ExtractionRules
 
 ABOUT, MEMBERS = "archive.json", "members.z"
 WATCHED = 1000
@@ -39,7 +39,7 @@ class KnownExtraction:
     """Whether everything below these paths is watched."""
 
 
-def spelled(rules: Rules) -> str:
+def spelled(rules: ExtractionRules) -> str:
     """Return rules as text; equal rules have equal texts."""
     return json.dumps(asdict(rules))
 
@@ -76,10 +76,10 @@ async def save(ctx: Context, known: KnownExtraction, manifest: Manifest) -> None
     await ctx.write_file(path(ctx), json.dumps(asdict(known)).encode(), mode=0o600, touches=False)
 
 
-def _item(line: bytes) -> Item:
+def _item(line: bytes) -> ManifestItem:
     """Parse an item of the file. Raises `ValueError` and `TypeError`."""
     *known, looks = json.loads(line)
-    return Item(**dict(zip(Item._fields, [*known, tuple(looks)], strict=True)))
+    return ManifestItem(**dict(zip(ManifestItem._fields, [*known, tuple(looks)], strict=True)))
 
 
 def _packed(known: KnownExtraction, manifest: Manifest) -> tuple[bytes, KnownExtraction]:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from holdfast.resources.errors import HoldfastError
-from holdfast.resources.kinds.archive.manifest import Item, Manifest, Walker, added, ordered, paced
-from holdfast.resources.kinds.archive.members import Budget, Content, Member, Refused, shown
+from holdfast.resources.kinds.archive.manifest import Manifest, ManifestItem, Walker, added, ordered, paced
+from holdfast.resources.kinds.archive.members import ArchiveMember, BadArchive, Content, ExtractionBudget, shown
 from holdfast.resources.kinds.file.removal import remove
 from holdfast.resources.paths import Place, SafeDirectory
 from holdfast.resources.paths.handle import Handle
@@ -34,14 +34,14 @@ class Stage:
 
     top: SafeDirectory
     """The destination."""
-    budget: Budget
+    budget: ExtractionBudget
     uid: int
     gid: int
     stop: Callable[[], None]
     """Raises an exception if the run has been cancelled."""
     told: Callable[[int], None]
     """Called with the number of bytes that have been written so far."""
-    demand: Callable[[Item], None]
+    demand: Callable[[ManifestItem], None]
     """Raises an exception for an item that must not be extracted into the destination."""
     manifest: Manifest = field(default_factory=dict)
     _place: Place | None = None
@@ -67,8 +67,8 @@ class Stage:
                 discard(self._place)
             give_back(self._place.name)
 
-    def extract(self, members: Iterable[tuple[Member, Content]], wanted: Collection[str] | None) -> None:
-        """Extract all or the wanted members. Raises `Refused`, `OSError` and `Unsafe`."""
+    def extract(self, members: Iterable[tuple[ArchiveMember, Content]], wanted: Collection[str] | None) -> None:
+        """Extract all or the wanted members. Raises `BadArchive`, `OSError` and `Unsafe`."""
         for member, content in paced(members):
             self.stop()
             added(self.manifest, member, self.budget)
@@ -77,7 +77,7 @@ class Stage:
             if wanted is None or member.path in wanted:
                 self._put(self.manifest[member.path], member, content)
 
-    def _put(self, item: Item, member: Member, content: Content) -> None:
+    def _put(self, item: ManifestItem, member: ArchiveMember, content: Content) -> None:
         parent, _, name = item.path.rpartition("/")
         place = self._directory(parent).entry(name)
         seen = place.look()
@@ -97,7 +97,7 @@ class Stage:
         else:
             self._write(place, item, content)
 
-    def _write(self, place: Place, item: Item, content: Content) -> None:
+    def _write(self, place: Place, item: ManifestItem, content: Content) -> None:
         handle, found, size = place.create(0o600), hashlib.sha256(), 0
         for piece in content():
             self.stop()
@@ -107,7 +107,7 @@ class Stage:
         self.manifest[item.path] = item._replace(value=found.hexdigest(), size=size)
         self._finish(handle, item)
 
-    def _copy(self, place: Place, item: Item) -> None:
+    def _copy(self, place: Place, item: ManifestItem) -> None:
         """Copy an earlier file for which the archive has a second name."""
         parent, _, name = item.origin.rpartition("/")
         origin, _ = self._directory(parent).entry(name).open()
@@ -124,7 +124,7 @@ class Stage:
         self._written += len(piece)
         self.told(self._written)
 
-    def _finish(self, handle: Handle, item: Item) -> None:
+    def _finish(self, handle: Handle, item: ManifestItem) -> None:
         """Give a complete file its owner, mode and time."""
         os.fchown(handle.fd, self.uid, self.gid)
         os.fchmod(handle.fd, item.mode)
@@ -139,11 +139,11 @@ class Stage:
             parent, _, name = path.rpartition("/")
             place = self._directory(parent).entry(name)
             if place.look() is not None:
-                raise Refused(f"it has members below {shown(path)}, which is not a directory")
+                raise BadArchive(f"it has members below {shown(path)}, which is not a directory")
             place.mkdir(self.uid, self.gid, self.manifest[path].mode)
             found = self._walker.directory(path)
         if found is None:
-            raise Refused(f"it has members below {shown(path)}, which is not a directory")
+            raise BadArchive(f"it has members below {shown(path)}, which is not a directory")
         return found
 
     # -- into place --------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class Stage:
             item = self.manifest[path]
             to, staged = there.place(path), here.place(path)
             if to is None or staged is None:
-                raise Refused(f"{shown(path)} was changed by another process during the extraction")
+                raise BadArchive(f"{shown(path)} was changed by another process during the extraction")
             seen = to.look()
             changing()
             if seen is not None and (item.type == "directory") != stat.S_ISDIR(seen.st_mode):

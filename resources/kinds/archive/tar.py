@@ -8,11 +8,11 @@ from typing import IO, cast
 
 from holdfast.resources.kinds.archive.members import (
     PART,
-    Budget,
+    ArchiveMember,
+    BadArchive,
     Content,
-    Member,
-    Refused,
-    Rules,
+    ExtractionBudget,
+    ExtractionRules,
     member_mode,
     readable,
     shown,
@@ -24,8 +24,10 @@ UNREADABLE = (tarfile.TarError, ValueError, OverflowError, IndexError, KeyError,
 ZEROS = bytes(512)
 
 
-def tar_members(data: Unpacked, rules: Rules, budget: Budget) -> Iterator[tuple[Member, Content]]:
-    """Yield each member with its content. Blocks. Raises `Refused`."""
+def tar_members(
+    data: Unpacked, rules: ExtractionRules, budget: ExtractionBudget
+) -> Iterator[tuple[ArchiveMember, Content]]:
+    """Yield each member with its content. Blocks. Raises `BadArchive`."""
     files: set[str] = set()
     file = cast("IO[bytes]", data)
     with (
@@ -39,27 +41,27 @@ def tar_members(data: Unpacked, rules: Rules, budget: Budget) -> Iterator[tuple[
             if member is not None:
                 yield member, _content(tar, info, budget)
         if data.block not in {b"", ZEROS}:
-            raise Refused("it is damaged: a header cannot be read")
+            raise BadArchive("it is damaged: a header cannot be read")
         data.drain()
 
 
-def _member(info: tarfile.TarInfo, rules: Rules, files: set[str]) -> Member | None:
+def _member(info: tarfile.TarInfo, rules: ExtractionRules, files: set[str]) -> ArchiveMember | None:
     """Return a member as it is extracted; None if it is left out. `files` are the paths of the earlier files."""
     path = rules.path(info.name)
     if info.isdir():
-        return None if path is None else Member(path, "directory", rules.mode("directory", info.mode))
+        return None if path is None else ArchiveMember(path, "directory", rules.mode("directory", info.mode))
     if path is None:
         return None
     mode, mtime = rules.mode("file", member_mode(info.mode)), max(0, int(info.mtime))
     if info.islnk():
         origin = rules.path(info.linkname)
         if origin not in files or origin is None:
-            raise Refused(f"it has a hard link whose target is not an earlier file: {shown(info.name)}")
+            raise BadArchive(f"it has a hard link whose target is not an earlier file: {shown(info.name)}")
         files.add(path)
-        return Member(path, "file", mode, mtime, origin)
+        return ArchiveMember(path, "file", mode, mtime, origin)
     if info.issym():
         rules.demand_inside(path, info.linkname)
-        return Member(path, "link", target=info.linkname)
+        return ArchiveMember(path, "link", target=info.linkname)
     if not info.isreg():
         what = (
             "a device"
@@ -68,19 +70,19 @@ def _member(info: tarfile.TarInfo, rules: Rules, files: set[str]) -> Member | No
             if info.isfifo()
             else "an entry of an unknown type"
         )
-        raise Refused(f"it has {what} as a member: {shown(info.name)}")
+        raise BadArchive(f"it has {what} as a member: {shown(info.name)}")
     files.add(path)
-    return Member(path, "file", mode, mtime, size=info.size)
+    return ArchiveMember(path, "file", mode, mtime, size=info.size)
 
 
-def _content(tar: tarfile.TarFile, info: tarfile.TarInfo, budget: Budget) -> Content:
+def _content(tar: tarfile.TarFile, info: tarfile.TarInfo, budget: ExtractionBudget) -> Content:
     def parts() -> Iterator[bytes]:
         with readable("tar", UNREADABLE):
             file, left = tar.extractfile(info), info.size
             while file is not None and left:
                 piece = file.read(min(left, PART))
                 if not piece:
-                    raise Refused(f"it ends too early, in {shown(info.name)}")
+                    raise BadArchive(f"it ends too early, in {shown(info.name)}")
                 if info.issparse():
                     budget.spend(len(piece))
                 left -= len(piece)

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from holdfast.resources.kinds.archive.members import PART, Budget, Refused
+from holdfast.resources.kinds.archive.members import PART, BadArchive, ExtractionBudget
 
 MEMORY = 256 << 20
 """Maximum memory, in bytes, for the decompression of xz."""
@@ -67,7 +67,7 @@ class _Gzip:
 def decompressor(beginning: bytes) -> Callable[[], Any] | None:
     """Return the class of the decompressor for data with this beginning; None if they are not compressed.
 
-    Raises `Refused` for a compression that this Python cannot read.
+    Raises `BadArchive` for a compression that this Python cannot read.
     """
     if beginning.startswith(b"\x1f\x8b"):
         return _Gzip
@@ -81,7 +81,7 @@ def decompressor(beginning: bytes) -> Callable[[], Any] | None:
         try:
             zstd = importlib.import_module("compression.zstd")
         except ImportError:
-            raise Refused("it is compressed with zstd, which needs Python 3.14 or later; use gz or xz") from None
+            raise BadArchive("it is compressed with zstd, which needs Python 3.14 or later; use gz or xz") from None
         made: Callable[[], Any] = zstd.ZstdDecompressor
         return made
     return None
@@ -95,7 +95,9 @@ def _fed(parts: Iterator[bytes]) -> Iterator[bytes]:
 class Unpacked:
     """A file that can only be read forward, with `tell` and `seek` as tarfile needs them."""
 
-    def __init__(self, parts: Iterator[bytes], make: Callable[[], Decompressor] | None, budget: Budget) -> None:
+    def __init__(
+        self, parts: Iterator[bytes], make: Callable[[], Decompressor] | None, budget: ExtractionBudget
+    ) -> None:
         self._parts = parts if make is None else _fed(parts)
         self._make, self._budget = make, budget
         self._decompressor: Decompressor | None = None
@@ -110,18 +112,18 @@ class Unpacked:
         return self._at
 
     def seek(self, to: int) -> int:
-        """Read up to an offset. Raises `Refused` for an earlier offset."""
+        """Read up to an offset. Raises `BadArchive` for an earlier offset."""
         if to < self._at:
-            raise Refused("it cannot be read in one pass")
+            raise BadArchive("it cannot be read in one pass")
         while self._at < to:
             if not self.read(min(to - self._at, PART)):
-                raise Refused("it ends too early")
+                raise BadArchive("it ends too early")
         return self._at
 
     def read(self, size: int) -> bytes:
-        """Return `size` bytes, fewer at the end. Raises `Refused` if the data are damaged or exceed a limit."""
+        """Return `size` bytes, fewer at the end. Raises `BadArchive` if the data are damaged or exceed a limit."""
         if size > LARGEST or size < 0:
-            raise Refused("it has a header that is too large")
+            raise BadArchive("it has a header that is too large")
         while len(self._ready) < size and (piece := self._next(min(size, PART))):
             self._ready += piece
         data = bytes(self._ready[:size])
@@ -140,7 +142,7 @@ class Unpacked:
         try:
             piece = next(self._parts, b"") if self._make is None else self._decompressed(most)
         except DAMAGED as error:
-            raise Refused(f"it is damaged: {error or type(error).__name__}") from None
+            raise BadArchive(f"it is damaged: {error or type(error).__name__}") from None
         self._budget.spend(len(piece))
         return piece
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from holdfast.resources.kinds.archive.members import Budget, Refused, shown
+from holdfast.resources.kinds.archive.members import BadArchive, ExtractionBudget, shown
 from holdfast.resources.paths.handle import Handle
 
 END = struct.Struct("<4s6xHLLH")
@@ -41,8 +41,8 @@ class Directory(NamedTuple):
     size: int
 
 
-def demand_honest(archive: Handle, budget: Budget) -> None:
-    """Raise `Refused` for a directory that would take too much memory or contradicts the records at the end."""
+def demand_honest(archive: Handle, budget: ExtractionBudget) -> None:
+    """Raise `BadArchive` for a directory that would take too much memory or contradicts the records at the end."""
     found = _directory(archive)
     if found is None:
         return  # zipfile reports the error
@@ -50,19 +50,19 @@ def demand_honest(archive: Handle, budget: Budget) -> None:
         budget.demand(found.size)
     members = _counted(os.pread(archive.fd, found.size, found.start), budget)
     if members is not None and members % MEMBERS != found.members % MEMBERS:
-        raise Refused(f"it has {members} members, and the record at its end says {found.members}")
+        raise BadArchive(f"it has {members} members, and the record at its end says {found.members}")
 
 
 def demand_apart(infos: Sequence[zipfile.ZipInfo]) -> None:
-    """Raise `Refused` if the contents of two members overlap, which lets a small archive expand to a huge size."""
+    """Raise `BadArchive` if the contents of two members overlap, which lets a small archive expand to a huge size."""
     ordered = sorted(infos, key=lambda info: info.header_offset)
     for info, following in pairwise(ordered):
         if info.header_offset + LOCAL + info.compress_size > following.header_offset:
-            raise Refused(f"its members overlap: {shown(info.filename)} and {shown(following.filename)}")
+            raise BadArchive(f"its members overlap: {shown(info.filename)} and {shown(following.filename)}")
 
 
 def _directory(archive: Handle) -> Directory | None:
-    """Return the directory that zipfile finds; None if it finds none. Raises `Refused`."""
+    """Return the directory that zipfile finds; None if it finds none. Raises `BadArchive`."""
     size = os.fstat(archive.fd).st_size
     first = max(0, size - END.size - COMMENT)
     tail = os.pread(archive.fd, size - first, first)
@@ -80,12 +80,12 @@ def _directory(archive: Handle) -> Directory | None:
         signature, members, length, offset = LARGE.unpack_from(before)
         prefix = end - length - offset
         if signature != b"PK\6\6" or LOCATOR.unpack(locator)[1] + prefix != end:
-            raise Refused("its records at the end contradict each other")
+            raise BadArchive("its records at the end contradict each other")
     return Directory(members, end - length, length) if length <= end else None
 
 
-def _counted(directory: bytes, budget: Budget) -> int | None:
-    """Return the number of entries of a directory; None if it is damaged. Raises `Refused` for too many."""
+def _counted(directory: bytes, budget: ExtractionBudget) -> int | None:
+    """Return the number of entries of a directory; None if it is damaged. Raises `BadArchive` for too many."""
     members = at = 0
     while at < len(directory):
         if len(directory) < at + HEADER.size:

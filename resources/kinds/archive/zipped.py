@@ -12,11 +12,11 @@ from contextlib import suppress
 
 from holdfast.resources.kinds.archive.members import (
     PART,
-    Budget,
+    ArchiveMember,
+    BadArchive,
     Content,
-    Member,
-    Refused,
-    Rules,
+    ExtractionBudget,
+    ExtractionRules,
     member_mode,
     readable,
     shown,
@@ -36,9 +36,9 @@ TARGET = 4096
 
 
 def zip_members(
-    archive: Handle, rules: Rules, budget: Budget, password: str | None
-) -> Iterator[tuple[Member, Content]]:
-    """Yield each member with its content. Blocks. Raises `Refused`."""
+    archive: Handle, rules: ExtractionRules, budget: ExtractionBudget, password: str | None
+) -> Iterator[tuple[ArchiveMember, Content]]:
+    """Yield each member with its content. Blocks. Raises `BadArchive`."""
     demand_honest(archive, budget)
     with (
         os.fdopen(os.dup(archive.fd), "rb") as file,
@@ -55,35 +55,37 @@ def zip_members(
                 yield member, _content(opened, info, budget)
 
 
-def _member(opened: zipfile.ZipFile, info: zipfile.ZipInfo, rules: Rules, password: str | None) -> Member | None:
+def _member(
+    opened: zipfile.ZipFile, info: zipfile.ZipInfo, rules: ExtractionRules, password: str | None
+) -> ArchiveMember | None:
     """Return a member as it is extracted; None if it is left out."""
     path = rules.path(info.orig_filename if "\0" in info.orig_filename else info.filename)
     mode = info.external_attr >> 16 if info.create_system == UNIX else 0
     kind = stat.S_IFMT(mode)
     if info.is_dir() or kind == stat.S_IFDIR:
-        return None if path is None else Member(path, "directory", rules.mode("directory", member_mode(mode)))
+        return None if path is None else ArchiveMember(path, "directory", rules.mode("directory", member_mode(mode)))
     if path is None:
         return None
     if kind not in {0, stat.S_IFREG, stat.S_IFLNK}:
-        raise Refused(f"it has a member of an unknown type: {shown(info.filename)}")
+        raise BadArchive(f"it has a member of an unknown type: {shown(info.filename)}")
     if info.compress_type not in METHODS:
-        raise Refused(f"it is compressed by the method {info.compress_type} of zip, which is not supported")
+        raise BadArchive(f"it is compressed by the method {info.compress_type} of zip, which is not supported")
     if info.flag_bits & ENCRYPTED and password is None:
-        raise Refused("it is protected by a password: set password")
+        raise BadArchive("it is protected by a password: set password")
     if kind == stat.S_IFLNK:
         with opened.open(info) as file:
             read = file.read(TARGET)
         _demand_whole(info, min(info.file_size, TARGET) - len(read))
         target = os.fsdecode(read)
         rules.demand_inside(path, target)
-        return Member(path, "link", target=target)
-    return Member(path, "file", rules.mode("file", member_mode(mode)), _time(info), size=info.file_size)
+        return ArchiveMember(path, "link", target=target)
+    return ArchiveMember(path, "file", rules.mode("file", member_mode(mode)), _time(info), size=info.file_size)
 
 
 def _demand_whole(info: zipfile.ZipInfo, left: int) -> None:
-    """Raise `Refused` if a member has ended before its declared size."""
+    """Raise `BadArchive` if a member has ended before its declared size."""
     if left:
-        raise Refused(f"it has less content than its directory says: {shown(info.filename)}")
+        raise BadArchive(f"it has less content than its directory says: {shown(info.filename)}")
 
 
 def _time(info: zipfile.ZipInfo) -> int:
@@ -93,7 +95,7 @@ def _time(info: zipfile.ZipInfo) -> int:
     return 0
 
 
-def _content(opened: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget) -> Content:
+def _content(opened: zipfile.ZipFile, info: zipfile.ZipInfo, budget: ExtractionBudget) -> Content:
     def parts() -> Iterator[bytes]:
         left = info.file_size
         with readable("zip", UNREADABLE), opened.open(info) as file:

@@ -14,7 +14,7 @@ from holdfast.resources.kinds.file import removal
 from holdfast.resources.kinds.file.base import PathResource, found, note, status
 from holdfast.resources.kinds.file.before import before
 from holdfast.resources.kinds.file.edit import Edit
-from holdfast.resources.kinds.file.trees import Budget
+from holdfast.resources.kinds.file.trees import EntryBudget
 from holdfast.resources.paths.handle import ENTRIES
 from holdfast.resources.traits import Declaration, Reversible
 
@@ -55,7 +55,7 @@ class Absent(Reversible, PathResource, kind="file.absent"):
             return True
         if apply:
             await ctx.assignment.announce()
-            budget = Budget(10 * ENTRIES)
+            budget = EntryBudget(10 * ENTRIES)
 
             async def account() -> None:
                 if budget.removed:

@@ -25,7 +25,7 @@ DIFF_LIMIT = 8 << 20
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Comparison:
+class FileComparison:
     """The file that one run found at a path, and the file that should be there."""
 
     path: str
@@ -73,7 +73,7 @@ def effective_owner(owner: Ownership, place: Place | None, seen: os.stat_result 
     return group._replace(user=accounts.user_name(uid), uid=uid)
 
 
-def attributes_of_new(comparison: Comparison, default: int) -> tuple[int, int, int]:
+def attributes_of_new(comparison: FileComparison, default: int) -> tuple[int, int, int]:
     """Return uid, gid and mode of the new file.
 
     An undeclared owner or group is that of the replaced file (-1 if that is the agent's), unless an untrusted user
@@ -100,7 +100,7 @@ async def read(ctx: Context, place: Place, seen: os.stat_result, *, published: b
     return bytes(await ctx.blocking(reading)) if seen.st_size > LARGE else reading()
 
 
-async def compare(ctx: Context, comparison: Comparison, wanted: bytes) -> None:
+async def compare(ctx: Context, comparison: FileComparison, wanted: bytes) -> None:
     """Set whether the content differs, and the old content if it may be shown.
 
     Raises `OSError`, `Permanent` and `Unsafe`.
@@ -124,7 +124,7 @@ async def compare(ctx: Context, comparison: Comparison, wanted: bytes) -> None:
     comparison.old = old if comparison.place.readable(now) else None
 
 
-def difference(comparison: Comparison) -> str:
+def difference(comparison: FileComparison) -> str:
     """Return the unified diff, or one line if the content is too large to show."""
     wanted = comparison.wanted or b""
     if comparison.old is None:

@@ -12,7 +12,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds._source_hash import declared_digest, digest_of
 from holdfast.resources.kinds.file import content
 from holdfast.resources.kinds.file.base import NEW_FILE, Ownership, octal, os_errors
-from holdfast.resources.kinds.file.disk import Comparison, read, source_mode
+from holdfast.resources.kinds.file.disk import FileComparison, read, source_mode
 from holdfast.resources.kinds.file.managed_arguments import CONTENT, ManagedArguments
 from holdfast.resources.paths.handle import LIMIT
 
@@ -60,7 +60,7 @@ class Managed(Collecting, ManagedArguments, kind="file.managed"):
         """Return the declared mode; None if it is that of the source, which `wanted` sets."""
         return None if self.mode == "keep" else octal(self.mode)
 
-    async def wanted(self, ctx: Context, comparison: Comparison) -> bytes | None:
+    async def wanted(self, ctx: Context, comparison: FileComparison) -> bytes | None:
         """Return the content of the state, the pillar, the grains or the source."""
         if comparison.seen is not None and (not self.replace or await self._already(ctx, comparison)):
             return None
@@ -69,7 +69,7 @@ class Managed(Collecting, ManagedArguments, kind="file.managed"):
             comparison.owner = comparison.owner._replace(mode=source_mode(ctx, source))
         return data
 
-    async def _already(self, ctx: Context, comparison: Comparison) -> bool:
+    async def _already(self, ctx: Context, comparison: FileComparison) -> bool:
         """Return whether a remote file need not be fetched.
 
         The present one has the declared hash, or the server says that its content is current.

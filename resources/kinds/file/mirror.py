@@ -27,7 +27,7 @@ from holdfast.resources.kinds.file.base import (
 )
 from holdfast.resources.kinds.file.content import decoded
 from holdfast.resources.kinds.file.disk import (
-    Comparison,
+    FileComparison,
     attributes_of_new,
     back_up,
     compare,
@@ -41,7 +41,7 @@ from holdfast.resources.paths.handle import what
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class DirectoryRules:
     """The rules for one directory: the source of its files, their owners and modes, and how they are written."""
 
     url: str
@@ -67,7 +67,7 @@ class Mirror:
     `changes` are Salt's, by path. An error with one entry does not stop the others; `fail` raises it at the end.
     """
 
-    def __init__(self, ctx: Context, rules: Rules, top: str, *, apply: bool) -> None:
+    def __init__(self, ctx: Context, rules: DirectoryRules, top: str, *, apply: bool) -> None:
         self.changes: dict[str, Any] = {}
         self.removed: list[str] = []
         """Removed paths; in noop Salt's `changes` do not list them."""
@@ -265,7 +265,7 @@ class Mirror:
         if self._rules.keep_mode:
             owner = owner._replace(mode=stat.S_IMODE(entry.mode))
         owner = effective_owner(owner, place, seen)
-        comparison = Comparison(path, place, seen, owner)
+        comparison = FileComparison(path, place, seen, owner)
         if seen is None or self._rules.replace:
             comparison.wanted = await self._content(entry, path)
             await compare(self._ctx, comparison, comparison.wanted)
@@ -277,7 +277,7 @@ class Mirror:
             await self._repair(comparison, place)
         self._report(comparison, wrong)
 
-    async def _repair(self, comparison: Comparison, place: Place) -> None:
+    async def _repair(self, comparison: FileComparison, place: Place) -> None:
         """Write a file, or change its owner and mode if that suffices."""
         owner, seen = comparison.owner, comparison.seen
         owner.demand(comparison.path)
@@ -303,7 +303,7 @@ class Mirror:
         }
         return self._ctx.render(decoded(data, url), name=url, variables=variables).encode()
 
-    def _report(self, comparison: Comparison, wrong: dict[str, str]) -> None:
+    def _report(self, comparison: FileComparison, wrong: dict[str, str]) -> None:
         instead = hidden(
             self._rules.show, None if comparison.seen is None else comparison.seen.st_mode, comparison.owner.mode
         )
@@ -321,7 +321,7 @@ class Mirror:
         else:
             self.changes[comparison.path] = wrong
 
-    async def _write(self, comparison: Comparison, place: Place) -> None:
+    async def _write(self, comparison: FileComparison, place: Place) -> None:
         if comparison.wanted is None and comparison.seen is not None:
             comparison.demand_givable()
             comparison.wanted = await read(self._ctx, place, comparison.seen)

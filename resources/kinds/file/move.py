@@ -30,7 +30,7 @@ from holdfast.resources.kinds.file.base import (
     place_of,
     status,
 )
-from holdfast.resources.kinds.file.disk import Comparison, attributes_of_new, effective_owner, kept_mode, read
+from holdfast.resources.kinds.file.disk import FileComparison, attributes_of_new, effective_owner, kept_mode, read
 from holdfast.resources.paths import Place
 from holdfast.resources.paths.handle import what
 
@@ -154,7 +154,7 @@ class Copy(OwnedResource, kind="file.copy"):
         mode = stat.S_IMODE(kept_mode(origin, given)) if owner.mode is None else owner.mode
         if apply:
             ctx.report.touched = True
-            await self._put(ctx, data, Comparison(self.name, place, seen, owner), mode)
+            await self._put(ctx, data, FileComparison(self.name, place, seen, owner), mode)
         how = f" by copying {self.source}{owner.of_new(mode) if seen is None and not apply else ''}"
         report_placed(ctx, self.name, self.source, how, existed=seen is not None, apply=apply)
         return False
@@ -186,7 +186,7 @@ class Copy(OwnedResource, kind="file.copy"):
             gid=given.st_gid if owner.gid == UNDECLARED else owner.gid,
         )
 
-    async def _put(self, ctx: Context, data: bytes, comparison: Comparison, mode: int) -> None:
+    async def _put(self, ctx: Context, data: bytes, comparison: FileComparison, mode: int) -> None:
         comparison.owner.demand(self.name)
         demand_parent(self.name, makedirs=self.makedirs, apply=True)
         if self.makedirs:

@@ -15,8 +15,8 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, Owner, Variables, field, parse_list
 from holdfast.resources.kinds.file import content, trees
 from holdfast.resources.kinds.file.base import WINDOWS, ModeOrKeep, Placed, found, note, octal, ownership, status
-from holdfast.resources.kinds.file.mirror import Mirror, Rules
-from holdfast.resources.kinds.file.sourcetree import Choice, SourceEntry, dump, file_names, load, read_tree
+from holdfast.resources.kinds.file.mirror import DirectoryRules, Mirror
+from holdfast.resources.kinds.file.sourcetree import EntrySelection, SourceEntry, dump, file_names, load, read_tree
 from holdfast.resources.paths.handle import what
 from holdfast.resources.traits import FromSources, UsedSource
 
@@ -155,7 +155,7 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
         _, seen = found(directory, follow=True)
         if seen is None or not stat.S_ISDIR(seen.st_mode):
             return b""
-        choice = Choice(self.include_pat, self.exclude_pat, self.maxdepth, self.include_empty)
+        choice = EntrySelection(self.include_pat, self.exclude_pat, self.maxdepth, self.include_empty)
         return dump(read_tree(directory, choice, keep_links=self.keep_symlinks))
 
     def _source(self, ctx: Context) -> tuple[str, list[SourceEntry]]:
@@ -175,9 +175,9 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
             raise Permanent(f"cannot make directory {path}: {what(seen.st_mode)} is in the way; remove it first")
         return path
 
-    async def _rules(self, ctx: Context, url: str) -> Rules:
+    async def _rules(self, ctx: Context, url: str) -> DirectoryRules:
         mode = None if self.file_mode == "keep" else octal(self.file_mode)
-        return Rules(
+        return DirectoryRules(
             url,
             await ownership(ctx, self.user, self.group, octal(self.dir_mode)),
             await ownership(ctx, self.user, self.group, mode),

@@ -10,7 +10,7 @@ from itertools import islice
 
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file.base import os_errors
-from holdfast.resources.kinds.file.trees import Budget, enter, reach
+from holdfast.resources.kinds.file.trees import EntryBudget, enter, reach
 from holdfast.resources.paths import Place, SafeDirectory, Unsafe, mounts
 from holdfast.resources.paths.handle import ABSENT, ENTRIES, LIMIT
 
@@ -26,7 +26,7 @@ def remove_below(top: SafeDirectory, path: str) -> None:
         remove(place)
 
 
-def remove(place: Place, budget: Budget | None = None) -> None:
+def remove(place: Place, budget: EntryBudget | None = None) -> None:
     """Remove a file, a link (not its target) or a whole directory. A missing entry is no error.
 
     Blocks. `budget` counts the removed entries. Raises `Temporary` or `Permanent`; the latter also if there is a mount
@@ -36,10 +36,10 @@ def remove(place: Place, budget: Budget | None = None) -> None:
     if mounted:
         raise Permanent(f"cannot remove {place.path}: {mounted[0]} is a mount point; unmount it first")
     with os_errors("remove", place.path):
-        _remove(place, 1, budget or Budget(10 * ENTRIES))
+        _remove(place, 1, budget or EntryBudget(10 * ENTRIES))
 
 
-def _remove(place: Place, level: int, budget: Budget) -> None:
+def _remove(place: Place, level: int, budget: EntryBudget) -> None:
     budget.spend(place.directory, level)
     seen = place.look()
     if seen is None:
@@ -80,13 +80,13 @@ def copy(origin: Place, to: Place) -> None:
     After an error, no part of the copy remains. Blocks. Raises `OSError`, `Permanent` and `Unsafe`.
     """
     try:
-        _copy(origin, to, 1, Budget())
+        _copy(origin, to, 1, EntryBudget())
     except BaseException:
         remove(to)
         raise
 
 
-def _copy(origin: Place, to: Place, level: int, budget: Budget) -> None:
+def _copy(origin: Place, to: Place, level: int, budget: EntryBudget) -> None:
     budget.spend(origin.directory, level)
     seen = origin.look()
     if seen is None:

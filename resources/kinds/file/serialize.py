@@ -13,7 +13,7 @@ from holdfast.resources.contract import Resource
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, field, plain_numbers
 from holdfast.resources.kinds.file.base import os_errors
-from holdfast.resources.kinds.file.disk import Comparison
+from holdfast.resources.kinds.file.disk import FileComparison
 from holdfast.resources.kinds.file.formats import FORMATS, Format, FormatName, merged
 from holdfast.resources.kinds.file.whole import WholeFile
 from holdfast.resources.lookup import lookup_value
@@ -140,7 +140,7 @@ class Serialize(WholeFile, kind="file.serialize"):
         text = self._format("serializer_opts").text(self.dataset)
         return text if isinstance(text, str) else None
 
-    async def wanted(self, ctx: Context, comparison: Comparison) -> bytes | None:
+    async def wanted(self, ctx: Context, comparison: FileComparison) -> bytes | None:
         """Return the data as text; None if the file has them already and they are merged."""
         data = self.dataset
         if self.dataset_pillar is not None:
@@ -151,7 +151,7 @@ class Serialize(WholeFile, kind="file.serialize"):
         whole = await ctx.long_blocking(self._text, merged(present, data))
         return None if whole == await ctx.long_blocking(self._text, present) else bytes(whole)
 
-    async def _present(self, ctx: Context, comparison: Comparison) -> object:
+    async def _present(self, ctx: Context, comparison: FileComparison) -> object:
         """Return the data of the existing file, which must be a mapping; None if it is empty."""
         if comparison.place is None or comparison.seen is None:
             return None

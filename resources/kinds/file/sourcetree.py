@@ -13,7 +13,7 @@ from holdfast.resources import paths
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file.base import os_errors
 from holdfast.resources.kinds.file.disk import kept_mode
-from holdfast.resources.kinds.file.trees import Budget, matches
+from holdfast.resources.kinds.file.trees import EntryBudget, matches
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import what
 from holdfast.resources.temporaries import is_temporary
@@ -36,7 +36,7 @@ class SourceEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class EntrySelection:
     """Selection of entries: patterns as in `trees.matches`, levels below the directory, directories without files."""
 
     include: Collection[str] = ()
@@ -51,13 +51,13 @@ class Choice:
         return (not self.include or matches(inside, self.include)) and not matches(inside, self.exclude)
 
 
-def read_tree(top: str, choice: Choice, *, keep_links: bool) -> list[SourceEntry]:
+def read_tree(top: str, choice: EntrySelection, *, keep_links: bool) -> list[SourceEntry]:
     """Return the selected entries of a directory and their parents, sorted: a directory before its content.
 
     Blocks. Raises `Permanent` for a dangling link, a link to a parent, and for other types than files, links and
     directories.
     """
-    entries = {entry.inside: entry for entry in _walk(top, "", keep_links, (), Budget())}
+    entries = {entry.inside: entry for entry in _walk(top, "", keep_links, (), EntryBudget())}
     meant = {
         inside for inside, entry in entries.items() if choice.means(inside) and (choice.empty or not entry.is_directory)
     }
@@ -92,7 +92,7 @@ def parents(inside: str) -> Iterator[str]:
 
 
 def _walk(
-    path: str, inside: str, keep_links: bool, above: tuple[tuple[int, int], ...], budget: Budget
+    path: str, inside: str, keep_links: bool, above: tuple[tuple[int, int], ...], budget: EntryBudget
 ) -> Iterator[SourceEntry]:
     """Yield the entries of a directory and below; links are followed if that is safe, and are an error otherwise."""
     with os_errors("walk", path):

@@ -40,7 +40,7 @@ DEEPEST = 400
 
 
 @dataclass(slots=True)
-class Budget:
+class EntryBudget:
     """Number of entries of an untrusted user's tree that may still be read, so that the user cannot set the cost."""
 
     left: int = ENTRIES
@@ -83,11 +83,11 @@ def below(top: SafeDirectory, depth: int | None = None) -> Iterator[tuple[Place,
 
     Blocks. Raises `OSError` and `Unsafe`.
     """
-    yield from _below(top, 1, depth, Budget())
+    yield from _below(top, 1, depth, EntryBudget())
 
 
 def _below(
-    directory: SafeDirectory, level: int, depth: int | None, budget: Budget
+    directory: SafeDirectory, level: int, depth: int | None, budget: EntryBudget
 ) -> Iterator[tuple[Place, os.stat_result]]:
     if depth is not None and level > depth:
         return
@@ -140,7 +140,7 @@ class _TreeRepair:
         self.refused, self.first = 0, ""
         """Number of refused entries, and the reason of the first. The exceptions would keep descriptors open."""
         self._top, self._rules, self._found, self._apply = top, rules, found, apply
-        self._budget = Budget()
+        self._budget = EntryBudget()
 
     def inside(self, directory: SafeDirectory, level: int) -> None:
         """Repair the entries of a directory, given its status from before its own repair.
@@ -236,7 +236,7 @@ def surplus(top: SafeDirectory, keep: Collection[str], exclude: Collection[str])
     kept = set(keep)
     on_the_way = {parent for path in kept for parent in _parents(path, top.path)}
     extra: list[str] = []
-    budget = Budget()
+    budget = EntryBudget()
 
     def walk(directory: SafeDirectory, level: int) -> bool:
         """Collect surplus paths. Returns whether all content of the directory is surplus."""

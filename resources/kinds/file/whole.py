@@ -38,7 +38,7 @@ from holdfast.resources.kinds.file.base import (
 )
 from holdfast.resources.kinds.file.before import before
 from holdfast.resources.kinds.file.disk import (
-    Comparison,
+    FileComparison,
     attributes_of_new,
     back_up,
     compare,
@@ -117,7 +117,7 @@ class WholeFile(Reversible, OwnedResource):
         return self
 
     @abstractmethod
-    async def wanted(self, ctx: Context, comparison: Comparison) -> bytes | None:
+    async def wanted(self, ctx: Context, comparison: FileComparison) -> bytes | None:
         """Return the content that the file should have; None: the content is left as it is.
 
         May change the declared mode of the comparison. Raises `Permanent` or `Temporary`.
@@ -152,7 +152,7 @@ class WholeFile(Reversible, OwnedResource):
             ctx.report.comment = f"{path} does not exist, and create is false"
             return True
         owner = await ownership(ctx, self.user, self.group, self.declared_mode())
-        comparison = Comparison(path, place, seen, effective_owner(owner, place, seen))
+        comparison = FileComparison(path, place, seen, effective_owner(owner, place, seen))
         await self._compare(ctx, comparison)
         wrong = self._wrong(comparison)
         if comparison.seen is not None and not comparison.differs and not wrong:
@@ -166,10 +166,10 @@ class WholeFile(Reversible, OwnedResource):
         self._report(ctx, comparison, wrong, apply)
         return False
 
-    async def _account(self, ctx: Context, comparison: Comparison, wrong: dict[str, str]) -> None:
+    async def _account(self, ctx: Context, comparison: FileComparison, wrong: dict[str, str]) -> None:
         """After an error, report the differences that have been repaired."""
         place, seen = self._target()
-        now = Comparison(comparison.path, place, seen, comparison.owner)
+        now = FileComparison(comparison.path, place, seen, comparison.owner)
         await self._compare(ctx, now)
         if now.seen is not None:
             self._report(
@@ -178,7 +178,7 @@ class WholeFile(Reversible, OwnedResource):
 
     # -- probing -----------------------------------------------------------------------------------------------
 
-    def _wrong(self, comparison: Comparison) -> dict[str, str]:
+    def _wrong(self, comparison: FileComparison) -> dict[str, str]:
         """Return the differences other than of the content."""
         wrong = comparison.owner.wrong(comparison.seen)
         if self.selinux is not None:
@@ -212,7 +212,7 @@ class WholeFile(Reversible, OwnedResource):
             raise Permanent(f"cannot manage {place.path} as a file: it is {what(seen.st_mode)}; remove it first")
         return place, seen
 
-    async def _compare(self, ctx: Context, comparison: Comparison) -> None:
+    async def _compare(self, ctx: Context, comparison: FileComparison) -> None:
         """Determine the wanted content, and compare it with the present content."""
         comparison.wanted = await self.wanted(ctx, comparison)
         if comparison.seen is not None and comparison.wanted is not None:
@@ -230,7 +230,7 @@ class WholeFile(Reversible, OwnedResource):
 
     # -- repairing ---------------------------------------------------------------------------------------------
 
-    async def _put(self, ctx: Context, comparison: Comparison) -> None:
+    async def _put(self, ctx: Context, comparison: FileComparison) -> None:
         seen, owner = comparison.seen, comparison.owner
         owner.demand(comparison.path)
         await ctx.assignment.announce()
@@ -289,7 +289,7 @@ class WholeFile(Reversible, OwnedResource):
     # -- reporting ---------------------------------------------------------------------------------------------
 
     def _report(
-        self, ctx: Context, comparison: Comparison, wrong: dict[str, str], apply: bool, left: Collection[str] = ()
+        self, ctx: Context, comparison: FileComparison, wrong: dict[str, str], apply: bool, left: Collection[str] = ()
     ) -> None:
         """Report the changes as Salt does, and the diff, without the parts that are still `left` to be changed."""
         present = None if comparison.seen is None else comparison.seen.st_mode
@@ -306,7 +306,7 @@ class WholeFile(Reversible, OwnedResource):
             effect = Effect(("create",), comparison.path, detail=foreseen)
         note(ctx, changes, effect, applied=apply)
 
-    def _why_owner(self, comparison: Comparison, wrong: dict[str, str]) -> str:
+    def _why_owner(self, comparison: FileComparison, wrong: dict[str, str]) -> str:
         """Return, for a file that loses its owner although none is declared, the reason and how to prevent that."""
         if self.user is not None or "user" not in wrong or comparison.seen is None or comparison.place is None:
             return ""
@@ -317,7 +317,7 @@ class WholeFile(Reversible, OwnedResource):
         )
 
     def _changes(
-        self, comparison: Comparison, wrong: dict[str, str], instead: str, apply: bool
+        self, comparison: FileComparison, wrong: dict[str, str], instead: str, apply: bool
     ) -> tuple[dict[str, str], str]:
         """Return the changes as Salt does, with the diff, or `instead` if the diff is hidden."""
         if comparison.seen is None:

@@ -23,9 +23,9 @@ from holdfast.resources.kinds.file.base import os_errors
 from holdfast.resources.kinds.git import nested, stale_lock
 from holdfast.resources.kinds.git.making import New, make, must_clear
 from holdfast.resources.kinds.git.program import Credentials, Git
-from holdfast.resources.kinds.git.seen import HEADS, Remote, Seen, ask, bare_url, look
+from holdfast.resources.kinds.git.seen import HEADS, RemoteReferences, SeenRepository, ask, bare_url, look
 from holdfast.resources.kinds.git.steps import Steps
-from holdfast.resources.kinds.git.trusted import Target, target_of, uid_of
+from holdfast.resources.kinds.git.trusted import TrustedDirectory, target_of, uid_of
 from holdfast.resources.traits import Backed, Edgeable
 from holdfast.resources.watches import either
 
@@ -63,18 +63,18 @@ def demand_url(value: str) -> str:
 Url = Annotated[str, AfterValidator(demand_url)]
 
 
-class Answers:
+class RemoteAnswers:
     """The last answers of remote repositories, so that a check after a local event need not ask them."""
 
     def __init__(self) -> None:
-        self.known: dict[tuple[str, ...], Remote] = {}
+        self.known: dict[tuple[str, ...], RemoteReferences] = {}
 
 
-class Declared(NamedTuple):
+class DeclaredRepository(NamedTuple):
     """A repository on this host, and git to run in it."""
 
     git: Git
-    seen: Seen | None
+    seen: SeenRepository | None
 
 
 class Clone(Edgeable, Backed, Resource):
@@ -109,14 +109,14 @@ class Clone(Edgeable, Backed, Resource):
 
     # -- the repository -----------------------------------------------------------------------------------------
 
-    async def find(self, ctx: Context, *, submodules: bool = False, remote: str = "origin") -> Declared:
+    async def find(self, ctx: Context, *, submodules: bool = False, remote: str = "origin") -> DeclaredRepository:
         """Return the present repository. Raises `Permanent` if git must not work there."""
         git, present = await self._git(ctx)
-        return Declared(git, await look(git, remote, submodules=submodules) if present else None)
+        return DeclaredRepository(git, await look(git, remote, submodules=submodules) if present else None)
 
     async def _git(self, ctx: Context) -> tuple[Git, bool]:
         """Return git for the directory, and whether it exists. Raises `Permanent` if git must not work there."""
-        place: Target = await ctx.blocking(target_of, self.target, self.user)
+        place: TrustedDirectory = await ctx.blocking(target_of, self.target, self.user)
         credentials = Credentials(self.identity, self.https_user or "", self.https_pass or "")
         return Git(ctx, place.real, self.user, self.name, credentials), place.present
 
@@ -124,16 +124,16 @@ class Clone(Edgeable, Backed, Resource):
         """Return patterns of the references of the remote repository that matter; empty: all."""
         return ()
 
-    async def remote_of(self, ctx: Context, git: Git) -> Remote:
+    async def remote_of(self, ctx: Context, git: Git) -> RemoteReferences:
         """Return the references of the remote repository; in an agent, those of the last poll."""
         answers, key = ctx.background, (self.name, *self.patterns())
-        if not isinstance(answers, Answers):
+        if not isinstance(answers, RemoteAnswers):
             return await self._ask(ctx, git)
         if key not in answers.known:
             answers.known[key] = await self._ask(ctx, git)
         return answers.known[key]
 
-    async def _ask(self, ctx: Context, git: Git) -> Remote:
+    async def _ask(self, ctx: Context, git: Git) -> RemoteReferences:
         await ctx.blocking(self._demand_keys)
         return await ask(git, *self.patterns())
 
@@ -196,7 +196,7 @@ class Clone(Edgeable, Backed, Resource):
         """Check out the submodules."""
         await steps.take("update of submodules", partial(nested.update, git, *options))
 
-    async def set_url(self, steps: Steps, git: Git, seen: Seen, remote: str) -> None:
+    async def set_url(self, steps: Steps, git: Git, seen: SeenRepository, remote: str) -> None:
         """Set the URL of the remote. A password in the old URL is removed and not shown."""
         if seen.url == self.name:
             return
@@ -219,7 +219,7 @@ class Clone(Edgeable, Backed, Resource):
     @classmethod
     async def background(cls, services: Services) -> AsyncIterator[Any]:  # noqa: ARG003 - it needs none
         """Keep the answers of remote repositories."""
-        yield Answers()
+        yield RemoteAnswers()
         await asyncio.Event().wait()
 
     async def polls(self, ctx: Context, interval: float) -> Watch:
@@ -236,7 +236,7 @@ class Clone(Edgeable, Backed, Resource):
                     ctx.log.warning("cannot ask the remote repository", error=failure)
                 continue
             failure = ""
-            if isinstance(answers, Answers) and answers.known.get(key) != answer:
+            if isinstance(answers, RemoteAnswers) and answers.known.get(key) != answer:
                 answers.known[key] = answer
                 yield None
 

@@ -13,7 +13,16 @@ from holdfast.resources.fields import field
 from holdfast.resources.kinds.git.base import Clone, Rev
 from holdfast.resources.kinds.git.making import New, fetch
 from holdfast.resources.kinds.git.program import Git
-from holdfast.resources.kinds.git.seen import HASH, HEADS, PEELED, TAGS, Remote, Seen, commit_in, short
+from holdfast.resources.kinds.git.seen import (
+    HASH,
+    HEADS,
+    PEELED,
+    TAGS,
+    RemoteReferences,
+    SeenRepository,
+    commit_in,
+    short,
+)
 from holdfast.resources.kinds.git.steps import Steps, demand_safe, diff_of, keep, listed, overwritten
 
 
@@ -48,7 +57,7 @@ class Cloned(Clone, kind="git.cloned"):
                 raise Permanent(f"cannot check out {self.branch} in {self.target}: it is a bare repository")
             await self._switch(steps, git, seen, self.branch)
 
-    def _new(self, remote: Remote) -> New:
+    def _new(self, remote: RemoteReferences) -> New:
         branch = self.branch or remote.default
         commit = remote.refs.get(f"{HEADS}{self.branch}" if self.branch else "HEAD")
         if self.branch and commit is None:
@@ -56,7 +65,7 @@ class Cloned(Clone, kind="git.cloned"):
         specs = (f"+{HEADS}*:refs/remotes/origin/*", f"+{TAGS}*:{TAGS}*")
         return New("origin", specs, commit, branch, branch if commit else None, remote.default)
 
-    async def _switch(self, steps: Steps, git: Git, seen: Seen, branch: str) -> None:
+    async def _switch(self, steps: Steps, git: Git, seen: SeenRepository, branch: str) -> None:
         """Check out the branch; git refuses this if changes of files would be lost."""
         words: tuple[str, ...] = (branch,)
         if branch not in seen.heads:
@@ -136,7 +145,7 @@ class Detached(Clone, kind="git.detached"):
     def _refspecs(self) -> tuple[str, ...]:
         return (f"+{HEADS}*:refs/remotes/{self.remote}/*", f"+{TAGS}*:{TAGS}*")
 
-    def _commit(self, remote: Remote) -> str | None:
+    def _commit(self, remote: RemoteReferences) -> str | None:
         """Return the commit that this name means in the remote repository; None if the name itself may be a commit."""
         names = (f"{HEADS}{self.rev}", f"{TAGS}{self.rev}{PEELED}", f"{TAGS}{self.rev}")
         found = next((remote.refs[name] for name in names if name in remote.refs), None)
@@ -144,7 +153,7 @@ class Detached(Clone, kind="git.detached"):
             raise Permanent(f"cannot find {self.rev} in {self.name}: it has no branch or tag with this name")
         return found
 
-    async def _wanted(self, ctx: Context, steps: Steps, git: Git, seen: Seen) -> str:
+    async def _wanted(self, ctx: Context, steps: Steps, git: Git, seen: SeenRepository) -> str:
         """Return the commit to check out; fetch it first if the clone lacks it."""
         if not self.fetch_remote:
             names = (f"refs/remotes/{self.remote}/{self.rev}", f"{TAGS}{self.rev}")
@@ -164,7 +173,7 @@ class Detached(Clone, kind="git.detached"):
                 raise Permanent(f"cannot find {self.rev} in {self.name}: the fetch did not bring it")
         return commit
 
-    async def _check_out(self, steps: Steps, git: Git, seen: Seen, commit: str) -> None:
+    async def _check_out(self, steps: Steps, git: Git, seen: SeenRepository, commit: str) -> None:
         """Check out the commit. git refuses this if changes of files would be lost, unless the state discards them."""
         moves = seen.head != commit
         lost = seen.changed if self.hard_reset or (moves and self.force_checkout) else {}

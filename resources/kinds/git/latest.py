@@ -16,7 +16,7 @@ from holdfast.resources.fields import field
 from holdfast.resources.kinds.git.base import Clone, Glob, Rev
 from holdfast.resources.kinds.git.making import New, fetch
 from holdfast.resources.kinds.git.program import Git
-from holdfast.resources.kinds.git.seen import HASH, HEADS, PEELED, TAGS, Remote, Seen, short
+from holdfast.resources.kinds.git.seen import HASH, HEADS, PEELED, TAGS, RemoteReferences, SeenRepository, short
 from holdfast.resources.kinds.git.steps import Steps, demand_safe, diff_of, keep, listed, overwritten
 
 TOLD = 100
@@ -124,7 +124,7 @@ class Latest(Clone, kind="git.latest"):
 
     # -- the goal -----------------------------------------------------------------------------------------------
 
-    def goal(self, remote: Remote) -> Goal:
+    def goal(self, remote: RemoteReferences) -> Goal:
         """Return the wanted revision. Raises `Permanent` if the remote repository does not have it."""
         refs, rev, plus = remote.refs, self.rev, "+" if self.force_fetch else ""
         if rev == "HEAD":
@@ -179,7 +179,7 @@ class Latest(Clone, kind="git.latest"):
         elif seen.head is not None:
             raise Permanent(f"cannot update {self.target}: the remote repository is empty")
 
-    def _new(self, remote: Remote, goal: Goal) -> New:
+    def _new(self, remote: RemoteReferences, goal: Goal) -> New:
         """Return the description of a new clone."""
         branch, upstream = self.branch or remote.default, remote.default
         if self.depth is not None and self.branch is None:
@@ -190,7 +190,7 @@ class Latest(Clone, kind="git.latest"):
         new = New(self.remote, self.refspecs(goal), goal.commit, branch, upstream, default)
         return replace(new, bare=self.is_bare, mirror=self.mirror, depth=self.depth)
 
-    async def _update_refs(self, steps: Steps, git: Git, seen: Seen, remote: Remote) -> None:
+    async def _update_refs(self, steps: Steps, git: Git, seen: SeenRepository, remote: RemoteReferences) -> None:
         """Update a bare repository."""
         wanted = {name: sha for name, sha in remote.refs.items() if name != "HEAD" and not name.endswith(PEELED)}
         if not self.mirror:
@@ -208,7 +208,7 @@ class Latest(Clone, kind="git.latest"):
                 refs={name: {"old": seen.refs.get(name), "new": wanted.get(name)} for name in names[:TOLD]},
             )
 
-    async def _update(self, steps: Steps, git: Git, seen: Seen, remote: Remote, goal: Goal) -> None:
+    async def _update(self, steps: Steps, git: Git, seen: SeenRepository, remote: RemoteReferences, goal: Goal) -> None:
         """Update a work tree."""
         right = seen.head is not None and seen.head.startswith(goal.commit or "")
         commit = seen.head if right else await git.commit_of(goal.commit or "")
@@ -242,7 +242,7 @@ class Latest(Clone, kind="git.latest"):
         """Return the option that discards changes in submodules."""
         return ("--force",) if self.force_reset is True else ()
 
-    def _stale(self, seen: Seen, remote: Remote, goal: Goal) -> dict[str, dict[str, str | None]]:
+    def _stale(self, seen: SeenRepository, remote: RemoteReferences, goal: Goal) -> dict[str, dict[str, str | None]]:
         """Return the references to fetch: the reference of the revision, and tags that are missing or have moved."""
         wanted = {goal.tracking: goal.object} if goal.tracking else {}
         if self.all_tags:
@@ -256,14 +256,14 @@ class Latest(Clone, kind="git.latest"):
         if await git.commit_of(goal.commit or "") is None:
             raise Permanent(f"cannot find {self.rev} in {self.name}: the fetch did not bring it")
 
-    async def _remove_tags(self, steps: Steps, git: Git, seen: Seen, remote: Remote) -> None:
+    async def _remove_tags(self, steps: Steps, git: Git, seen: SeenRepository, remote: RemoteReferences) -> None:
         """Remove the tags that the remote repository does not have."""
         extra = [tag for tag in seen.tags if tag not in remote.tags] if self.sync_tags else []
         if extra:
             calls = [partial(git.run, "update-ref", "-d", f"{TAGS}{tag}") for tag in extra]
             await steps.take(f"removal of {len(extra)} tags", *calls, deleted_tags=extra)
 
-    async def _demand_discard(self, steps: Steps, git: Git, seen: Seen, *, switches: bool) -> None:
+    async def _demand_discard(self, steps: Steps, git: Git, seen: SeenRepository, *, switches: bool) -> None:
         """Raise `Permanent` and report the changes if the state does not allow to discard changes of files."""
         if self.force_reset or (switches and self.force_checkout):
             return
@@ -273,7 +273,7 @@ class Latest(Clone, kind="git.latest"):
             f"them, or discard them with force_{'checkout' if switches else 'reset'}: true"
         )
 
-    async def _switch(self, steps: Steps, git: Git, seen: Seen, commit: str) -> None:
+    async def _switch(self, steps: Steps, git: Git, seen: SeenRepository, commit: str) -> None:
         """Check out the branch; create it if it is missing."""
         new = self.branch not in seen.heads
         target = None if new and not steps.apply else commit if new else f"{HEADS}{self.branch}"
@@ -287,7 +287,7 @@ class Latest(Clone, kind="git.latest"):
             branch={"old": seen.branch, "new": self.branch},
         )
 
-    async def _move(self, steps: Steps, git: Git, seen: Seen, base: str | None, commit: str) -> None:
+    async def _move(self, steps: Steps, git: Git, seen: SeenRepository, base: str | None, commit: str) -> None:
         """Move the branch and the work tree from `base` to the commit."""
         changes: dict[str, Any] = {} if base == commit else {"revision": {"old": base, "new": commit}}
         if base != commit and await git.commit_of(commit) is None:  # not fetched yet, because the run only reports
@@ -318,7 +318,7 @@ class Latest(Clone, kind="git.latest"):
             **changes,
         )
 
-    async def _follow(self, steps: Steps, git: Git, seen: Seen, goal: Goal, *, switches: bool) -> None:
+    async def _follow(self, steps: Steps, git: Git, seen: SeenRepository, goal: Goal, *, switches: bool) -> None:
         """Set the upstream of the branch, or remove it."""
         if switches and not steps.apply:
             return

@@ -22,7 +22,7 @@ SHORT = 7
 
 
 @dataclass(frozen=True)
-class Remote:
+class RemoteReferences:
     """The references of a remote repository."""
 
     refs: Mapping[str, str]
@@ -38,7 +38,7 @@ class Remote:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenRepository:
     """A repository on this host."""
 
     refs: Mapping[str, str]
@@ -79,7 +79,7 @@ def bare_url(url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if parts.scheme in {"http", "https"} else url
 
 
-async def look(git: Git, remote: str, *, submodules: bool) -> Seen | None:
+async def look(git: Git, remote: str, *, submodules: bool) -> SeenRepository | None:
     """Return the content of the repository; None if git finds no repository in this directory."""
     refs, url, (links, tree) = await asyncio.gather(
         git.run("for-each-ref", "--format=%(refname) %(objectname)", check=False),
@@ -98,14 +98,14 @@ async def look(git: Git, remote: str, *, submodules: bool) -> Seen | None:
     names = dict(line.split(" ", 1) for line in git.demand(refs).splitlines())
     found = url.stdout.rstrip("\n") if url.retcode == 0 else None
     if bare:
-        return Seen(names, found, bare=True)
+        return SeenRepository(names, found, bare=True)
     parsed = parse_status(item for item in git.demand(tree).split("\0") if item)
     differ = any(name in parsed["changed"] for name in links)
     outdated = await nested.outdated(git, links, differ=differ) if submodules else ()
-    return Seen(names, found, bare=False, **parsed, submodules=outdated)
+    return SeenRepository(names, found, bare=False, **parsed, submodules=outdated)
 
 
-async def commit_in(git: Git, seen: Seen, revision: str) -> str | None:
+async def commit_in(git: Git, seen: SeenRepository, revision: str) -> str | None:
     """Return the commit that a revision means; None if the repository does not have it."""
     return seen.head if revision == seen.head else await git.commit_of(revision)
 
@@ -124,7 +124,7 @@ async def _status(git: Git, *, submodules: bool) -> tuple[list[str], Completed]:
 
 
 def parse_status(items: Iterable[str]) -> dict[str, Any]:
-    """Parse the output of `git status --porcelain=v2 --branch -z` into fields of `Seen`."""
+    """Parse the output of `git status --porcelain=v2 --branch -z` into fields of `SeenRepository`."""
     found: dict[str, Any] = {}
     changed: dict[str, str] = {}
     left = iter(items)
@@ -143,13 +143,13 @@ def parse_status(items: Iterable[str]) -> dict[str, Any]:
     return {**found, "changed": changed}
 
 
-async def ask(git: Git, *patterns: str) -> Remote:
+async def ask(git: Git, *patterns: str) -> RemoteReferences:
     """Return the references of the remote repository that match, or all. Raises `Permanent` or `Temporary`."""
     done = await git.run("ls-remote", "--symref", "--", git.url, *patterns, at="/", network=True)
     return parse_remote(done.stdout)
 
 
-def parse_remote(text: str) -> Remote:
+def parse_remote(text: str) -> RemoteReferences:
     """Parse the output of `git ls-remote --symref`."""
     refs: dict[str, str] = {}
     default = None
@@ -159,4 +159,4 @@ def parse_remote(text: str) -> Remote:
             default = sha[5:].removeprefix(HEADS) if name == "HEAD" and sha.startswith(f"ref: {HEADS}") else default
         elif name:
             refs[name] = sha
-    return Remote(refs, default)
+    return RemoteReferences(refs, default)

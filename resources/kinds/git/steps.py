@@ -15,7 +15,7 @@ from holdfast.resources.diff import LIMIT, PRIVATE
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.git.program import Git
-from holdfast.resources.kinds.git.seen import Seen
+from holdfast.resources.kinds.git.seen import SeenRepository
 from holdfast.resources.kinds.git.trusted import demand_work_tree, is_root
 from holdfast.resources.paths.replacing import about_to_replace
 
@@ -124,8 +124,8 @@ def keep(directory: str, changed: Mapping[str, str]) -> None:
             about_to_replace(paths.at(f"{directory}/{path}"), None)
 
 
-async def overwritten(git: Git, seen: Seen, commit: str) -> dict[str, str]:
-    """Return the files that git would overwrite with those of a commit, with letters as in `Seen.changed`.
+async def overwritten(git: Git, seen: SeenRepository, commit: str) -> dict[str, str]:
+    """Return the files that git would overwrite with those of a commit, with letters as in `SeenRepository.changed`.
 
     These are the changed files, and the untracked files that the commit contains.
     """

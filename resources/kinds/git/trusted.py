@@ -17,7 +17,7 @@ from holdfast.resources.paths.place import SafeDirectory
 from holdfast.resources.paths.trust import Weakness
 
 
-class Target(NamedTuple):
+class TrustedDirectory(NamedTuple):
     """The directory of a repository as it is now."""
 
     real: str
@@ -40,7 +40,7 @@ def is_root(user: str | None) -> bool:
     return uid_of(user) in paths.trusted_uids()
 
 
-def target_of(path: str, user: str | None) -> Target:
+def target_of(path: str, user: str | None) -> TrustedDirectory:
     """Return the directory of a repository if git may work in it as this user. Blocks.
 
     Raises `Permanent` if it is no directory, or if it belongs to another user, who could make git run programs.
@@ -49,16 +49,16 @@ def target_of(path: str, user: str | None) -> Target:
         return _target_of(path, user)
 
 
-def _target_of(path: str, user: str | None) -> Target:
+def _target_of(path: str, user: str | None) -> TrustedDirectory:
     try:
         place = paths.at(path, follow=True)
     except ABSENT:
         _demand(path, paths.nearest(path).weak, user)
-        return Target(path, present=False)
+        return TrustedDirectory(path, present=False)
     seen = place.look()
     if seen is None:
         _demand(path, place.directory.weak, user)
-        return Target(place.real, present=False)
+        return TrustedDirectory(place.real, present=False)
     if not stat.S_ISDIR(seen.st_mode):
         raise Permanent(f"cannot use {path} for a repository: it is {what(seen.st_mode)}")
     if is_root(user):
@@ -66,12 +66,12 @@ def _target_of(path: str, user: str | None) -> Target:
     elif seen.st_uid != uid_of(user):
         owner = accounts.user_name(seen.st_uid)
         raise Permanent(f"cannot run git as {user} in {path}: it belongs to {owner}; give it to {user}")
-    return Target(place.real, present=True)
+    return TrustedDirectory(place.real, present=True)
 
 
 def demand_same(directory: str, user: str | None) -> None:
     """Raise `Permanent` if the path now has another directory, or one in which git must not work. Blocks."""
-    if target_of(directory, user) != Target(directory, present=True):
+    if target_of(directory, user) != TrustedDirectory(directory, present=True):
         raise Permanent(f"cannot use {directory} for a repository: something has replaced it during the run")
 
 

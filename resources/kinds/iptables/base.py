@@ -16,7 +16,7 @@ from holdfast.resources.dependencies import Dependency
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.fields import Text, shaped
 from holdfast.resources.kinds import _packet_filter
-from holdfast.resources.kinds._netfilter import Filter, kept
+from holdfast.resources.kinds._netfilter import ChangeFilter, kept
 
 PERIOD = 30.0
 """Seconds between two comparisons of the rules if `iptables` is iptables-legacy, whose changes no event reports."""
@@ -76,9 +76,9 @@ class Tables(_packet_filter.PacketFilter):
         return f"the chain {self.in_chain} of {self.table} ({self.family})"
 
     @property
-    def heard(self) -> Filter:
+    def heard(self) -> ChangeFilter:
         """The changes of the chain."""
-        return Filter("ip" if self.family == "ipv4" else "ip6", self.table, self.in_chain)
+        return ChangeFilter("ip" if self.family == "ipv4" else "ip6", self.table, self.in_chain)
 
     async def run(self, ctx: Context, *argv: str, check: bool = True) -> Completed:
         """Run the command on the table. Raises `Permanent` with the error that it reports."""
@@ -119,7 +119,7 @@ class Tables(_packet_filter.PacketFilter):
             last = seen
 
 
-class Saving(Tables, _packet_filter.Saving):
+class SavingIptables(Tables, _packet_filter.SavingRules):
     """Base of the kinds that can save the rules for the next boot."""
 
     mode: ClassVar[int] = 0o640

@@ -9,8 +9,8 @@ from pydantic import BeforeValidator
 from holdfast.resources.accepts import accepts
 from holdfast.resources.context import Context
 from holdfast.resources.delta import Delta
-from holdfast.resources.kinds._packet_filter import Absent, Existing, Flushing, Policy, Present
-from holdfast.resources.kinds.iptables.base import Chain, Saving, Tables
+from holdfast.resources.kinds._packet_filter import Creating, Existing, Flushing, PolicySetting, Removing
+from holdfast.resources.kinds.iptables.base import Chain, SavingIptables, Tables
 
 
 @accepts(str, pattern="ACCEPT|DROP|accept|drop")
@@ -19,7 +19,7 @@ def parse_policy(value: object) -> object:
     return value.upper() if isinstance(value, str) else value
 
 
-class SetPolicy(Saving, Policy, kind="iptables.set_policy"):
+class SetPolicy(SavingIptables, PolicySetting, kind="iptables.set_policy"):
     """A built-in chain has a policy, which applies to packets that match no rule.
 
     drop the rest:
@@ -91,7 +91,7 @@ class Flush(Tables, Flushing, kind="iptables.flush"):
         return (self.chain,) if self.chain else ()
 
 
-class OneChain(Tables, Existing):
+class OneIptablesChain(Tables, Existing):
     """Base of the kinds of single chains."""
 
     name: Chain
@@ -107,7 +107,7 @@ class OneChain(Tables, Existing):
         return await self.listing(ctx) is not None
 
 
-class ChainPresent(OneChain, Present, kind="iptables.chain_present"):
+class ChainPresent(OneIptablesChain, Creating, kind="iptables.chain_present"):
     """A chain exists.
 
     web:
@@ -124,7 +124,7 @@ class ChainPresent(OneChain, Present, kind="iptables.chain_present"):
         await self.run(ctx, "-N", self.name)
 
 
-class ChainAbsent(OneChain, Absent, kind="iptables.chain_absent"):
+class ChainAbsent(OneIptablesChain, Removing, kind="iptables.chain_absent"):
     """A chain does not exist; its rules are removed first.
 
     web:

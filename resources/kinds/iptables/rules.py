@@ -11,7 +11,7 @@ from holdfast.resources.dependencies import Dependency
 from holdfast.resources.fields import field
 from holdfast.resources.kinds import _packet_rules
 from holdfast.resources.kinds._netfilter import generation, memory_of
-from holdfast.resources.kinds.iptables.base import Chain, Saving
+from holdfast.resources.kinds.iptables.base import Chain, SavingIptables
 from holdfast.resources.kinds.iptables.options import demand_options, words
 
 NO_RULE = "does a matching rule exist in that chain"
@@ -23,7 +23,7 @@ COPIES = 1000
 """Maximum number of copies of one rule to delete."""
 
 
-class Rule(Saving, _packet_rules.Rule):
+class IptablesRule(SavingIptables, _packet_rules.PacketRule):
     """Base of the kinds of rules: every other argument is an option of iptables."""
 
     chain: Chain
@@ -115,13 +115,13 @@ class Rule(Saving, _packet_rules.Rule):
         )
 
 
-class Adding(Rule, _packet_rules.Adding):
+class AddedIptablesRule(IptablesRule, _packet_rules.AddedRule):
     """Base of the kinds that add a rule."""
 
     opposite: ClassVar[str] = "iptables.delete"
 
 
-class Append(Adding, kind="iptables.append"):
+class Append(AddedIptablesRule, kind="iptables.append"):
     """A rule is in a chain. A missing rule is added at the end.
 
     allow ssh:
@@ -146,7 +146,7 @@ class Append(Adding, kind="iptables.append"):
         await self.change(ctx, "-A", self.chain)
 
 
-class Insert(Adding, kind="iptables.insert"):
+class Insert(AddedIptablesRule, kind="iptables.insert"):
     """A rule is in a chain. A missing rule is inserted at a position.
 
     drop a network first:
@@ -169,7 +169,7 @@ class Insert(Adding, kind="iptables.insert"):
         await self.change(ctx, "-I", self.chain, str(min(self.position, rules + 1)))
 
 
-class Delete(Rule, _packet_rules.Deleting, kind="iptables.delete"):
+class Delete(IptablesRule, _packet_rules.Deleting, kind="iptables.delete"):
     """A rule is not in a chain.
 
     no telnet:

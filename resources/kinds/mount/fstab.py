@@ -18,7 +18,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Text, parse_list, shaped
 from holdfast.resources.kinds._config_file import ConfigEntry
 from holdfast.resources.kinds.mount import acting
-from holdfast.resources.kinds.mount.lines import Entry, found_in, masked, plain_device, with_entry
+from holdfast.resources.kinds.mount.lines import MountLine, found_in, masked, plain_device, with_entry
 from holdfast.resources.traits import Declaration, Reversible
 
 FSTAB = "/etc/fstab"
@@ -89,11 +89,11 @@ class InFstab(ConfigEntry):
     """The file that lists the mounts of the next boot."""
 
     @abstractmethod
-    def entry(self) -> Entry | None:
+    def entry(self) -> MountLine | None:
         """Return the entry that the file should have; None: no entry."""
 
     @abstractmethod
-    def matches(self, seen: Entry) -> bool:
+    def matches(self, seen: MountLine) -> bool:
         """Return whether an entry is the one that this resource manages."""
 
     def file(self) -> str:
@@ -125,7 +125,7 @@ class InFstab(ConfigEntry):
         if self.config == FSTAB and paths.exists(BOOTED):
             await ctx.run("systemctl", "daemon-reload", check=False, timeout=RELOAD)
 
-    async def before(self, ctx: Context) -> Entry | None:
+    async def before(self, ctx: Context) -> MountLine | None:
         """Return the first present entry that matches."""
         return next(iter(found_in(await self.text(ctx), self.matches)), None)
 
@@ -184,7 +184,7 @@ class OfDevice(Reversible, InFstab):
         return Declaration("mount.fstab_absent", arguments) if seen is None else as_declaration(seen, self.config)
 
 
-def as_declaration(seen: Entry, config: str) -> Declaration:
+def as_declaration(seen: MountLine, config: str) -> Declaration:
     """Return the declaration of an existing entry."""
     device, name, fstype, opts, dump, pass_num = seen
     arguments = {"name": device, "fs_file": name, "fs_vfstype": fstype, "fs_mntops": list(opts), "fs_freq": dump}
@@ -222,11 +222,11 @@ class FstabPresent(OfDevice, kind="mount.fstab_present"):
     not_change: bool = False
     """Do not change an existing entry."""
 
-    def entry(self) -> Entry:
+    def entry(self) -> MountLine:
         """Return the declared entry."""
-        return Entry(self.name, self.point, self.fs_vfstype, self.fs_mntops, self.fs_freq, self.fs_passno)
+        return MountLine(self.name, self.point, self.fs_vfstype, self.fs_mntops, self.fs_freq, self.fs_passno)
 
-    def matches(self, seen: Entry) -> bool:
+    def matches(self, seen: MountLine) -> bool:
         """Return whether an entry has the fields of `match_on`."""
         return matched(self.entry(), seen, self.match_on)
 
@@ -275,9 +275,9 @@ class FstabAbsent(OfDevice, kind="mount.fstab_absent"):
         """Return None: no entry."""
         return
 
-    def matches(self, seen: Entry) -> bool:
+    def matches(self, seen: MountLine) -> bool:
         """Return whether an entry has this mount point or, for swap space, this device."""
-        return matched(Entry(self.name, self.point, "swap"), seen, ())
+        return matched(MountLine(self.name, self.point, "swap"), seen, ())
 
     def desired(self) -> State:
         """Return that there is no entry."""
@@ -296,7 +296,7 @@ class FstabAbsent(OfDevice, kind="mount.fstab_absent"):
         return f"{self.config} has no entry of {self.point}"
 
 
-def matched(wanted: Entry, seen: Entry, fields: tuple[str, ...]) -> bool:
+def matched(wanted: MountLine, seen: MountLine, fields: tuple[str, ...]) -> bool:
     """Return whether two entries agree in these fields; by default, in the mount point or the device of swap space."""
     if not fields:
         swap = wanted.name in {"none", "swap"}

@@ -32,7 +32,7 @@ def masked(text: str) -> str:
     return SECRET.sub(r"\1***", text)
 
 
-class Entry(NamedTuple):
+class MountLine(NamedTuple):
     """One line of the file."""
 
     device: str
@@ -43,7 +43,7 @@ class Entry(NamedTuple):
     dump: int = 0
     pass_num: int = 0
 
-    def same(self, other: Entry) -> bool:
+    def same(self, other: MountLine) -> bool:
         """Return whether both lines are equivalent; the order of options does not matter."""
         return self.normal == other.normal
 
@@ -66,7 +66,7 @@ def plain_device(device: str) -> str:
     return f"{found[1].upper()}={found[2]}" if found else device
 
 
-def parsed(line: str) -> Entry | None:
+def parsed(line: str) -> MountLine | None:
     """Return the entry of a line; None for comments, blank lines and lines that are not entries."""
     words = [unescaped(word) for word in re.split(r"[ \t]+", bare(line).strip(" \t")) if word]
     if not 3 <= len(words) <= FIELDS or line.lstrip(" \t").startswith("#"):
@@ -76,15 +76,15 @@ def parsed(line: str) -> Entry | None:
         return None
     opts = tuple(words[3].split(",")) if len(words) > 3 else ("defaults",)
     name = words[1].rstrip("/") or words[1]
-    return Entry(words[0], name, words[2], opts, *numbers)
+    return MountLine(words[0], name, words[2], opts, *numbers)
 
 
-def found_in(text: str, matches: Callable[[Entry], bool]) -> Sequence[Entry]:
+def found_in(text: str, matches: Callable[[MountLine], bool]) -> Sequence[MountLine]:
     """Return the entries that match."""
     return [entry for line in split(text) if (entry := parsed(line)) and matches(entry)]
 
 
-def with_entry(text: str, wanted: Entry | None, matches: Callable[[Entry], bool]) -> str:
+def with_entry(text: str, wanted: MountLine | None, matches: Callable[[MountLine], bool]) -> str:
     """Return the text with one entry in place of all matching entries; None: remove the matching entries."""
     lines: list[str] = []
     left = wanted

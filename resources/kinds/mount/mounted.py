@@ -21,7 +21,7 @@ from holdfast.resources.kinds.mount import acting, options
 from holdfast.resources.kinds.mount.acting import MountCall
 from holdfast.resources.kinds.mount.devices import comes_from, is_path
 from holdfast.resources.kinds.mount.fstab import Device, FileSystem, InFstab, Match, Number, Options, Point, matched
-from holdfast.resources.kinds.mount.lines import Entry, masked
+from holdfast.resources.kinds.mount.lines import MountLine, masked
 from holdfast.resources.kinds.mount.table import Mount
 from holdfast.resources.traits import Declaration, Refreshable, Reversible
 from holdfast.resources.watches import either
@@ -49,7 +49,7 @@ class AtPoint(Reversible, InFstab):
     name: Point
     """The mount point."""
 
-    def matches(self, seen: Entry) -> bool:
+    def matches(self, seen: MountLine) -> bool:
         """Return whether an entry has this mount point."""
         return seen.name == self.name
 
@@ -128,12 +128,12 @@ class Mounted(Refreshable, AtPoint, kind="mount.mounted"):
     hidden_opts: Options = ()
     """Options that are not compared."""
 
-    def entry(self) -> Entry:
+    def entry(self) -> MountLine:
         """Return the declared entry."""
         opts = tuple(option for option in self.opts if option != "remount") or ("defaults",)
-        return Entry(self.device, self.name, self.fstype, opts, self.dump, self.pass_num)
+        return MountLine(self.device, self.name, self.fstype, opts, self.dump, self.pass_num)
 
-    def matches(self, seen: Entry) -> bool:
+    def matches(self, seen: MountLine) -> bool:
         """Return whether an entry has the fields of `match_on`."""
         return matched(self.entry(), seen, self.match_on)
 
@@ -325,7 +325,7 @@ class Unmounted(AtPoint, kind="mount.unmounted"):
         """Return None: no entry."""
         return
 
-    def matches(self, seen: Entry) -> bool:
+    def matches(self, seen: MountLine) -> bool:
         """Return whether an entry has this mount point and, if one is declared, this device."""
         return super().matches(seen) and self.device in {None, seen.device}
 

@@ -16,7 +16,7 @@ from holdfast.resources.kinds.mount import table
 from holdfast.resources.kinds.mount.acting import MINUTES
 from holdfast.resources.kinds.mount.devices import is_path, located
 from holdfast.resources.kinds.mount.fstab import Device, InFstab, matched
-from holdfast.resources.kinds.mount.lines import Entry
+from holdfast.resources.kinds.mount.lines import MountLine
 from holdfast.resources.kinds.mount.table import Swap as SwapSpace
 from holdfast.resources.paths import Unsafe
 from holdfast.resources.watches import either
@@ -39,11 +39,11 @@ class Swap(InFstab, kind="mount.swap"):
     persist: bool = True
     """Keep an entry in fstab; false: do not change the file. The options of an existing entry stay."""
 
-    def entry(self) -> Entry:
+    def entry(self) -> MountLine:
         """Return a new entry."""
-        return Entry(self.name, "none", "swap")
+        return MountLine(self.name, "none", "swap")
 
-    def matches(self, seen: Entry) -> bool:
+    def matches(self, seen: MountLine) -> bool:
         """Return whether an entry is for this swap space."""
         return matched(self.entry(), seen, ())
 

@@ -14,7 +14,7 @@ from holdfast.resources.dependencies import Dependency
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, shaped
 from holdfast.resources.kinds import _packet_filter
-from holdfast.resources.kinds._netfilter import LIMIT, Filter, memory
+from holdfast.resources.kinds._netfilter import LIMIT, ChangeFilter, memory
 from holdfast.resources.kinds.nftables.ruleset import chain_of, table_of
 
 FAMILIES = {"ipv4": "ip", "ip4": "ip", "ip": "ip", "ipv6": "ip6", "ip6": "ip6"} | {
@@ -67,9 +67,9 @@ class Nft(_packet_filter.PacketFilter):
         return f"{chain}the table {self.of_table}"
 
     @property
-    def heard(self) -> Filter:
+    def heard(self) -> ChangeFilter:
         """The changes of the table or the chain."""
-        return Filter(self.family, self.in_table, self.in_chain)
+        return ChangeFilter(self.family, self.in_table, self.in_chain)
 
     async def nft(self, ctx: Context, *words: str, stdin: str | None = None) -> Completed:
         """Run nft. Raises `Permanent` with the error that it reports."""
@@ -126,7 +126,7 @@ class InTable(Nft):
         return (*super().dependencies(), Dependency("nft-table", self.of_table))
 
 
-class Saving(InTable, _packet_filter.Saving):
+class SavingNft(InTable, _packet_filter.SavingRules):
     """Base of the kinds that can save the rules for the next boot."""
 
     save: bool = False

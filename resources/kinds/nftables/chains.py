@@ -12,8 +12,8 @@ from holdfast.resources.context import Context
 from holdfast.resources.delta import Delta
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, field, shaped
-from holdfast.resources.kinds._packet_filter import Absent, Existing, Flushing, Policy, Present
-from holdfast.resources.kinds.nftables.base import InTable, Name, Nft, Saving
+from holdfast.resources.kinds._packet_filter import Creating, Existing, Flushing, PolicySetting, Removing
+from holdfast.resources.kinds.nftables.base import InTable, Name, Nft, SavingNft
 from holdfast.resources.kinds.nftables.ruleset import chain_of, rules_of
 
 
@@ -23,7 +23,7 @@ def parse_policy(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
-class Table(Nft, Existing):
+class NftTable(Nft, Existing):
     """Base of the kinds of tables."""
 
     name: Name
@@ -44,7 +44,7 @@ class Table(Nft, Existing):
         return await self.table_text(ctx) is not None
 
 
-class TablePresent(Table, Present, kind="nftables.table_present"):
+class TablePresent(NftTable, Creating, kind="nftables.table_present"):
     """A table exists.
 
     filter:
@@ -62,7 +62,7 @@ class TablePresent(Table, Present, kind="nftables.table_present"):
         await self.nft(ctx, "add", "table", *self.place.split())
 
 
-class TableAbsent(Table, Absent, kind="nftables.table_absent"):
+class TableAbsent(NftTable, Removing, kind="nftables.table_absent"):
     """A table does not exist; its chains and rules are removed with it.
 
     old:
@@ -76,7 +76,7 @@ class TableAbsent(Table, Absent, kind="nftables.table_absent"):
         await self.nft(ctx, "delete", "table", *self.place.split())
 
 
-class OneChain(InTable, Existing):
+class OneNftChain(InTable, Existing):
     """Base of the kinds of single chains."""
 
     name: Name
@@ -92,7 +92,7 @@ class OneChain(InTable, Existing):
         return chain_of(await self.table_text(ctx) or "", self.name) is not None
 
 
-class ChainPresent(OneChain, Present, kind="nftables.chain_present"):
+class ChainPresent(OneNftChain, Creating, kind="nftables.chain_present"):
     """A chain exists.
 
     input:
@@ -130,7 +130,7 @@ class ChainPresent(OneChain, Present, kind="nftables.chain_present"):
         await self.nft(ctx, "--file", "-", stdin=f"add chain {self.place}{base}\n")
 
 
-class ChainAbsent(OneChain, Absent, kind="nftables.chain_absent"):
+class ChainAbsent(OneNftChain, Removing, kind="nftables.chain_absent"):
     """A chain does not exist; its rules are removed first.
 
     web:
@@ -145,7 +145,7 @@ class ChainAbsent(OneChain, Absent, kind="nftables.chain_absent"):
         await self.nft(ctx, "--file", "-", stdin=f"flush chain {self.place}\ndelete chain {self.place}\n")
 
 
-class SetPolicy(Saving, Policy, kind="nftables.set_policy"):
+class SetPolicy(SavingNft, PolicySetting, kind="nftables.set_policy"):
     """A chain with a hook has a policy, which applies to packets that match no rule.
 
     drop the rest:

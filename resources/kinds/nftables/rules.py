@@ -14,11 +14,11 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import field
 from holdfast.resources.kinds import _packet_rules
 from holdfast.resources.kinds._netfilter import LIMIT, memory
-from holdfast.resources.kinds.nftables.base import FAMILIES, Name, Saving
+from holdfast.resources.kinds.nftables.base import FAMILIES, Name, SavingNft
 from holdfast.resources.kinds.nftables.ruleset import added, demand_options, rehearsal, rules_of, text_of
 
 
-class Rule(Saving, _packet_rules.Rule):
+class NftRule(SavingNft, _packet_rules.PacketRule):
     """Base of the kinds of rules: every other argument is a part of the rule."""
 
     table: Name
@@ -79,7 +79,7 @@ class Rule(Saving, _packet_rules.Rule):
         return wanted
 
 
-class Adding(Rule, _packet_rules.Adding):
+class AddedNftRule(NftRule, _packet_rules.AddedRule):
     """Base of the kinds that add a rule."""
 
     opposite: ClassVar[str] = "nftables.delete"
@@ -93,7 +93,7 @@ class Adding(Rule, _packet_rules.Adding):
         """Return the command that adds the rule."""
 
 
-class Append(Adding, kind="nftables.append"):
+class Append(AddedNftRule, kind="nftables.append"):
     """A rule is in a chain. A missing rule is added at the end.
 
     allow ssh:
@@ -114,7 +114,7 @@ class Append(Adding, kind="nftables.append"):
         return f"add rule {self.place}"
 
 
-class Insert(Adding, kind="nftables.insert"):
+class Insert(AddedNftRule, kind="nftables.insert"):
     """A rule is in a chain. A missing rule is inserted at a position.
 
     drop a network first:
@@ -138,7 +138,7 @@ class Insert(Adding, kind="nftables.insert"):
         return f"insert rule {self.place} index {self.position - 1}"
 
 
-class Delete(Rule, _packet_rules.Deleting, kind="nftables.delete"):
+class Delete(NftRule, _packet_rules.Deleting, kind="nftables.delete"):
     """A rule is not in a chain.
 
     no telnet:

@@ -171,7 +171,7 @@ def emptied(here: Chain, made: Chain) -> bool:
     return bool(made.rules) and not (here.rules if made.policy == "-" else common(made.rules, here.rules))
 
 
-class Loaded:
+class LoadedRules:
     """The rules that ufw has loaded, as far as this run or the agent has seen them.
 
     The kernel need not have all rules of the files: the files may have been edited but not loaded, and ufw itself

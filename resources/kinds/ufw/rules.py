@@ -58,7 +58,7 @@ Comment = Annotated[
 Address = Annotated[Text, shaped(f"{ADDRESS}|{HOST}", "an address, a network, or the name of a host", 256)]
 
 
-class Lines:
+class AddedLines:
     """The lines that this agent has added to ufw's files for each rule, and the last files that had all of them.
 
     A change of one rule makes the agent check all others, and ufw takes 0.2 s to say whether a rule exists.
@@ -97,7 +97,7 @@ def without(text: str, lines: frozenset[str]) -> str:
     return "\n\n".join(part for part in text.split("\n\n") if part.partition("\n")[0] not in lines)
 
 
-class Rule(Backed, Ufw):
+class UfwRule(Backed, Ufw):
     """Base of the kinds of rules."""
 
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("add",)
@@ -121,7 +121,7 @@ class Rule(Backed, Ufw):
     """Comment of the rule."""
 
     @model_validator(mode="after")
-    def _says_something(self) -> Rule:
+    def _says_something(self) -> UfwRule:
         given = (self.app, self.interface, self.protocol, self.from_addr, self.from_port, self.to_addr, self.to_port)
         if all(value is None for value in given):
             raise ValueError("say which packets the rule matches: set to_port, from_addr, app or interface")
@@ -154,8 +154,8 @@ class Rule(Backed, Ufw):
         """Return whether ufw's files have the lines that were added for the rule, or ufw would skip the rule."""
         await released()
         background = ctx.background
-        known = background.of.get(self._key) if isinstance(background, Lines) else None
-        if known and isinstance(background, Lines):
+        known = background.of.get(self._key) if isinstance(background, AddedLines) else None
+        if known and isinstance(background, AddedLines):
             files = await self._files(ctx)
             background.seen(files)
             return {"present": known <= lines_of(files)}
@@ -167,12 +167,12 @@ class Rule(Backed, Ufw):
         """Restore the lines of the rule, or run ufw to add the rule with this action and comment."""
         async with file_lock(DIRECTORY):
             known, before = ctx.background, await self._files(ctx)
-            if isinstance(known, Lines) and (files := known.restored(self._key, before)):
+            if isinstance(known, AddedLines) and (files := known.restored(self._key, before)):
                 await self._put_back(ctx, files)
                 return
             done = await self._try(ctx)
             files = await self._files(ctx)
-            if isinstance(known, Lines):
+            if isinstance(known, AddedLines):
                 known.of.pop(self._key, None)
                 if "Skipping" not in done.stdout:  # the agent has added none of the rule's lines yet
                     known.of[self._key] = lines_of(files) - lines_of(before)
@@ -204,7 +204,7 @@ class Rule(Backed, Ufw):
     @classmethod
     async def background(cls, services: Services) -> AsyncIterator[Any]:  # noqa: ARG003 - it needs none
         """Keep the lines of the rules for all states."""
-        yield Lines()
+        yield AddedLines()
         await asyncio.Event().wait()
 
     async def _try(self, ctx: Context, *options: str) -> Completed:
@@ -223,7 +223,7 @@ class Rule(Backed, Ufw):
 
     def contradicts(self, other: Resource) -> str | None:
         """Return why another state contradicts this rule for the same packets; `allow` and `allowed` agree."""
-        if isinstance(other, Rule) and self.method == other.method:
+        if isinstance(other, UfwRule) and self.method == other.method:
             return None if self.comment == other.comment else "comment differs"
         return super().contradicts(other)
 
@@ -255,7 +255,7 @@ def looked_up(host: str) -> str:
     return host
 
 
-class Allow(Rule, kind="ufw.allow"):
+class Allow(UfwRule, kind="ufw.allow"):
     """ufw lets packets through.
 
     ssh from the office:
@@ -270,7 +270,7 @@ class Allow(Rule, kind="ufw.allow"):
     method: ClassVar[tuple[str, ...]] = ("allow",)
 
 
-class Allowed(Rule, kind="ufw.allowed"):
+class Allowed(UfwRule, kind="ufw.allowed"):
     """ufw lets packets through: another name of `ufw.allow`.
 
     eth1:
@@ -281,7 +281,7 @@ class Allowed(Rule, kind="ufw.allowed"):
     method: ClassVar[tuple[str, ...]] = ("allow",)
 
 
-class Deny(Rule, kind="ufw.deny"):
+class Deny(UfwRule, kind="ufw.deny"):
     """ufw drops packets. A new rule is inserted before all others.
 
     no telnet:
@@ -293,7 +293,7 @@ class Deny(Rule, kind="ufw.deny"):
     method: ClassVar[tuple[str, ...]] = ("insert", "1", "deny")
 
 
-class Limit(Rule, kind="ufw.limit"):
+class Limit(UfwRule, kind="ufw.limit"):
     """ufw lets at most six connections from one address through in 30 seconds.
 
     ssh:

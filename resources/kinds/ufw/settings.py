@@ -14,18 +14,18 @@ from holdfast.resources.delta import Delta, State
 from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.file_locks import file_lock
-from holdfast.resources.kinds._netfilter import Filter, changes
+from holdfast.resources.kinds._netfilter import ChangeFilter, changes
 from holdfast.resources.kinds.ufw.base import DEFAULTS, DIRECTORY, SWITCH, Ufw, released
-from holdfast.resources.kinds.ufw.kernel import RUNNING, Loaded, present
+from holdfast.resources.kinds.ufw.kernel import RUNNING, LoadedRules, present
 from holdfast.resources.traits import Backed, Declaration, Reversible
 from holdfast.resources.watches import either
 
 POLICIES = {"ACCEPT": "allow", "DROP": "deny", "REJECT": "reject"}
 
 
-def loaded(ctx: Context) -> Loaded:
+def loaded(ctx: Context) -> LoadedRules:
     """Return what ufw has loaded, as the agent has seen it; in a run without the agent, nothing has been seen yet."""
-    return ctx.background if isinstance(ctx.background, Loaded) else Loaded()
+    return ctx.background if isinstance(ctx.background, LoadedRules) else LoadedRules()
 
 
 class Switch(Ufw, Reversible):
@@ -66,7 +66,7 @@ class Switch(Ufw, Reversible):
 
     def watch(self, ctx: Context) -> Watch:
         """Watch ufw's switch and its chains in the kernel."""
-        chains = [changes(Filter(family, "filter")) for family in ("ip", "ip6")]
+        chains = [changes(ChangeFilter(family, "filter")) for family in ("ip", "ip6")]
         return either(ctx.watch_path(SWITCH), *chains)
 
     def uids(self) -> tuple[Uid, ...]:
@@ -134,7 +134,7 @@ class Enabled(Backed, Switch, kind="ufw.enabled"):
     @classmethod
     async def background(cls, services: Services) -> AsyncIterator[Any]:  # noqa: ARG003 - it needs none
         """Keep what ufw has loaded for all states."""
-        yield Loaded()
+        yield LoadedRules()
         await asyncio.Event().wait()
 
 
