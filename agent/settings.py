@@ -55,9 +55,9 @@ class WatchSettings(SettingsGroup):
     """How changes are noticed. Times are in seconds."""
 
     settle: float = field(0.05, unit="seconds", ge=0)
-    """Time without events before the states are compiled again, because an editor or git writes many files."""
+    """Time without events after which the states are compiled again: editors and git write several files one by one."""
     settle_limit: float = field(1.0, unit="seconds", gt=0)
-    """The longest wait for such a time."""
+    """The longest wait for such a time without events."""
     rescan: float = field(60.0, unit="seconds", ge=1)
     """Period of a comparison of all files, which finds changes without an event."""
     backend: Literal["auto", "inotify", "fanotify"] = "auto"
@@ -87,7 +87,7 @@ class MetricsSettings(SettingsGroup):
     """Metrics for Prometheus. `holdfast metrics` always prints them; both of these settings are off by default."""
 
     listen: str | None = None
-    """Address and port at which GET /metrics is answered, as `127.0.0.1:9464`. There is no password: keep it on the
+    """Address and port that serve GET /metrics, such as `127.0.0.1:9464`. There is no password: keep it on the
     loopback."""
     textfile: Location | None = None
     """File for node_exporter's textfile collector; its name ends in `.prom`."""
@@ -110,7 +110,7 @@ class MetricsSettings(SettingsGroup):
 
 
 class RecordSettings(SettingsGroup):
-    """What the agent writes down: passes, changes, notes, and content that repairs replace. The oldest goes first."""
+    """Records of passes, changes and notes, and content that repairs replace. The oldest are removed first."""
 
     days: float = field(90.0, unit="days", gt=0)
     """Age at which a record is removed."""
@@ -176,8 +176,8 @@ class Settings(SettingsGroup):
     """Control socket, for `holdfast status` and other verbs. Default: /run/holdfast/control.sock, or control.sock in a
     state_dir of your own."""
     view: Location | None = None
-    """Socket for users who may look at the agent and change nothing. Default: /run/holdfast/view.sock, and none with a
-    state_dir or control of your own."""
+    """Socket for users who may look at the agent and change nothing. Default: /run/holdfast/view.sock, or no socket if
+    `state_dir` or `control` is set."""
     viewers: Annotated[str, Field(min_length=1)] | None = "holdfast"
     """Group whose members are these users. None: only root may look, and there is no socket for others."""
     providers: dict[str, str] = Field(default_factory=dict)
@@ -200,7 +200,7 @@ class Settings(SettingsGroup):
     state_auto_order: bool = True
     """States are applied in the order in which they are written; without it, sorted by name."""
     disabled_requisites: tuple[str, ...] = ()
-    """Requisites that have no effect, as `listen`."""
+    """Requisites that have no effect, such as `listen`."""
     lenient: tuple[str, ...] = ()
     """Globs of SLS names: in these states, errors that Salt accepts are only warnings (`[nginx, nginx.*]`)."""
     nodegroups: dict[str, Any] = Field(default_factory=dict)
@@ -208,7 +208,7 @@ class Settings(SettingsGroup):
     salt_names: bool = False
     """Use Salt's name instead of Holdfast's in marks in crontabs, in the file of kernel parameters, and in banners."""
     template_commands: bool = False
-    """Templates may run commands (`salt['cmd.run']`), with all of the agent's power, whenever states are compiled."""
+    """Templates may run commands (`salt['cmd.run']`) with the privileges of the agent, whenever states are compiled."""
     log: Group[LogSettings] = Field(default_factory=LogSettings.model_construct)
     """What the agent logs, and how."""
     watch: Group[WatchSettings] = Field(default_factory=WatchSettings.model_construct)
@@ -216,7 +216,7 @@ class Settings(SettingsGroup):
     metrics: Group[MetricsSettings] = Field(default_factory=MetricsSettings.model_construct)
     """Metrics for Prometheus."""
     records: Group[RecordSettings] = Field(default_factory=RecordSettings.model_construct)
-    """What the agent writes down."""
+    """The records that the agent keeps."""
     mqtt: Group[MqttSettings] = Field(default_factory=MqttSettings.model_construct)
     """The broker to which the agent publishes its presence, conditions, passes and changes."""
     etcd: Group[EtcdSettings] = Field(default_factory=EtcdSettings.model_construct)

@@ -52,7 +52,7 @@ def restore(source: ConfigurationSource, word: str, target: RestoreTarget, form:
     files = _chosen(drift, target.file, later)
     if len(files) > 1 and (target.in_place or target.to):
         names = first_of([each["path"] for each in files])
-        raise Permanent(f"the repair has replaced {names}: name one with --file, or restore all beside their places")
+        raise Permanent(f"the repair has replaced {names}: name one with --file, or restore all next to their places")
     kept = kept_files(records)
     written = []
     if target.in_place:
@@ -117,7 +117,7 @@ def _named(file: Mapping[str, Any]) -> str:
     """Return the path of a file. Raises `Permanent` if the record has some of its bytes escaped."""
     path: str = file["path"]
     if ESCAPED.search(path):
-        raise Permanent(f"cannot restore {path} beside its place or in it: the name is not UTF-8; use --to")
+        raise Permanent(f"cannot restore {path} next to its place or in it: the name is not UTF-8; use --to")
     return path
 
 

@@ -71,7 +71,7 @@ def _lines() -> Iterator[str]:
     yield from table([{"module": f"`{module}`", "functions": names} for module, names in _of_templates()])
     yield from (
         "## Functions that do not exist",
-        "A name without a dot stands for all other functions of the module.",
+        "A name without a dot means all other functions of the module.",
         "",
     )
     yield from table([{"function": f"`{name}`", "use instead": reason} for name, reason in sorted(REFUSED.items())])

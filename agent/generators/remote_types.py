@@ -1,6 +1,6 @@
 """Types and rules of packages as JSON Schema (draft-07): what `plugins/decode.py` accepts in state files.
 
-Unlike arguments of built-in kinds, these are not converted: a number in quotes is no number.
+Unlike arguments of built-in kinds, these are not converted: a number in quotes is not a number.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ OPTIONS: Schema = {
     "properties": {
         "match": {"description": "The matcher of the target.", "enum": sorted(MATCHERS)},
         "order": {"description": "Targets with a lower number come first.", "type": "number"},
-        "ignore_missing": {"description": "Files that do not exist are no error.", "type": "boolean"},
+        "ignore_missing": {"description": "Files that do not exist are not an error.", "type": "boolean"},
     },
     "minProperties": 1,
     "maxProperties": 1,

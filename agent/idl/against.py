@@ -159,7 +159,7 @@ def _resource(name: str, old: Any, new: Any) -> Iterator[BreakingChange]:
     yield from _fields(name, old.fields, new.fields)
     yield from _rules(name, old.remote.rules, new.remote.rules)
     if old.remote.named and not new.remote.named:
-        yield BreakingChange(name, f"the resource {name} has no name of its own any more")
+        yield BreakingChange(name, f"the resource {name} no longer has a name of its own")
 
 
 def _function(name: str, old: Any, new: Any) -> Iterator[BreakingChange]:

@@ -228,7 +228,7 @@ class Builder:
         if name == "version" and value < 1:
             return "the version of a state is 1 or more"
         if name == "formerly" and (wrong := [each for each in value if each.count(":") != 2]):
-            return f"{wrong[0]!r} is no token: `package:module:Name`"
+            return f"{wrong[0]!r} is not a token: `package:module:Name`"
         return wrong_version(value, self.manifest.version) if name == "since" else ""
 
 

@@ -35,9 +35,7 @@ CLASS_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "enumeration": (),
 }
 """What a class is -> the options after its base."""
-VALUES = (
-    "legal are texts, numbers, True, False, None, lists and mappings of them, constants, and values of enumerations"
-)
+VALUES = "allowed: texts, numbers, True, False, None, lists and mappings of them, constants, and values of enumerations"
 LARGEST = 2**63
 """Whole numbers of the language have 64 bits."""
 FIELD_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
@@ -73,11 +71,11 @@ class SyntaxChecker:
     def _name(self, each: AliasSyntax | ConstantSyntax) -> None:
         """Check the name of an alias or a constant: fields have names of small letters, which could hide it."""
         if isinstance(each, AliasSyntax) and not CLASS_NAME.fullmatch(each.name):
-            hint = "legal are letters and digits, with a capital first: `Port`"
-            self._refuse(each.node, "idl-name", f"{each.name!r} is no name of an alias", hint)
+            hint = "allowed: letters and digits, with a capital first: `Port`"
+            self._refuse(each.node, "idl-name", f"{each.name!r} is not a valid name of an alias", hint)
         elif isinstance(each, ConstantSyntax) and not CONSTANT_NAME.fullmatch(each.name):
-            hint = "legal are capitals, digits and underscores: `MOST`"
-            self._refuse(each.node, "idl-name", f"{each.name!r} is no name of a constant", hint)
+            hint = "allowed: capitals, digits and underscores: `MOST`"
+            self._refuse(each.node, "idl-name", f"{each.name!r} is not a valid name of a constant", hint)
 
     def _imports(self) -> None:
         for imported in self.module.imports.values():
@@ -98,8 +96,8 @@ class SyntaxChecker:
     def _class(self, made: ClassSyntax) -> None:
         family = self.scope.family(self.module, made)
         if not CLASS_NAME.fullmatch(made.name):
-            hint = "legal are letters and digits, with a capital first: `SecurityGroup`"
-            self._refuse(made.node, "idl-name", f"{made.name!r} is no name of a class", hint)
+            hint = "allowed: letters and digits, with a capital first: `SecurityGroup`"
+            self._refuse(made.node, "idl-name", f"{made.name!r} is not a valid name of a class", hint)
         self._bases(made)
         made.broken = any(each.declared.broken for each in self.scope.lineage(self.module, made))
         for name in [*made.options]:
@@ -128,7 +126,7 @@ class SyntaxChecker:
 
     def _base(self, made: ClassSyntax, base: ast.expr) -> bool:
         """Return whether a class can derive from this one; report it if not."""
-        legal = f"legal are {', '.join(f'idl.{each}' for each in BASES)} and classes of the package"
+        legal = f"allowed: {', '.join(f'idl.{each}' for each in BASES)} and classes of the package"
         name = name_of(base)
         found = self.scope.find(self.module, name)
         if word_of(base) in BASES:
@@ -169,8 +167,8 @@ class SyntaxChecker:
     def _field(self, field: FieldSyntax) -> None:
         before = len(self.report.problems)
         if not FIELD_NAME.fullmatch(field.name):
-            hint = "legal are small letters, digits and underscores, with a letter first: `from_port`"
-            self._refuse(field.node, "idl-name", f"{field.name!r} is no name of a field", hint)
+            hint = "allowed: small letters, digits and underscores, with a letter first: `from_port`"
+            self._refuse(field.node, "idl-name", f"{field.name!r} is not a valid name of a field", hint)
         for name in [*field.options]:
             if not self._option(name, field.options[name], FIELD_OPTIONS, field.node):
                 del field.options[name]
@@ -236,7 +234,7 @@ class SyntaxChecker:
             or (type(value) is float and math.isfinite(value))
         ):
             return True
-        self._refuse(node, "idl-value", f"{ast.unparse(node)} is no value of the language", VALUES)
+        self._refuse(node, "idl-value", f"{ast.unparse(node)} is not a value of the language", VALUES)
         return False
 
     def _entry(self, key: ast.expr | None, value: ast.expr, user: ast.stmt) -> bool:
@@ -250,7 +248,7 @@ class SyntaxChecker:
         if found is not None and isinstance(found.declared, ConstantSyntax):
             return not found.declared.broken and self._eager(node, name, user)
         if found is not None:
-            self._refuse(node, "idl-value", f"{name!r} is no value", VALUES)
+            self._refuse(node, "idl-value", f"{name!r} is not a value", VALUES)
         elif name not in self.module.imports:
             told, hint = unknown("constant", name, self.scope.names(self.module), VALUES)
             self._refuse(node, "idl-value", told, hint)

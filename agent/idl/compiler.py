@@ -36,7 +36,7 @@ def compiled(root: Path) -> CompiledPackage:
     try:
         return _compiled(root)
     except RecursionError:
-        told, hint = "a chain of declarations is too long", "let fewer of them derive from or stand for each other"
+        told, hint = "a chain of declarations is too long", "let fewer of them derive from or refer to each other"
         raise CompileError([Problem(Location(display(root)), "idl-syntax", told, hint)]) from None
 
 

@@ -88,7 +88,7 @@ def evaluate(modules: Sequence[tuple[str, CodeType]], deadline: float = DEADLINE
 
 
 def _no_number(word: str) -> Any:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 def _run(request: bytes, deadline: float) -> bytes:

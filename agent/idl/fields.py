@@ -40,7 +40,7 @@ OF_RESOURCES: Final[Mapping[str, str]] = {
 OF_INPUTS = ("default", "environment", "computed", "write_only")
 """Options that only an input has."""
 CONTRADICTIONS: Final = (
-    ("out", "replaces", "nobody can change what the provider sets"),
+    ("out", "replaces", "a change of a value that the provider sets has no meaning"),
     ("default", "optional", "a field with a default is optional"),
     ("default", "computed", "the provider sets what is not given, so a default is never used"),
     ("computed", "optional", "a computed field is optional"),
@@ -90,7 +90,7 @@ class FieldReader:
                 told = f"the option {name!r} is not for fields of a {family}"
                 self._refuse(module, field, name, "idl-resource-only", (told, why))
         if made.out and (inputs := [each for each in OF_INPUTS if each in options]):
-            told = f"{field.name!r} is set by the provider, so it is no input, which {inputs[0]!r} is for"
+            told = f"{field.name!r} is set by the provider, and {inputs[0]!r} is only for inputs"
             self._refuse(module, field, inputs[0], "idl-output-input", (told, f"remove 'out' or {inputs[0]!r}"))
         for first, second, why in CONTRADICTIONS:
             if first in options and second in options and options[first] is not False and options[second] is not False:
@@ -108,8 +108,10 @@ class FieldReader:
             told = f"{field.name!r} can only be null"
             self._refuse(module, field, "", "idl-type", (told, "write `T | None`"))
         if made.wire and not WIRE.fullmatch(made.wire):
-            hint = "legal are letters and digits, with a letter first: `cidrBlock`"
-            self._refuse(module, field, "name", "idl-option-value", (f"{made.wire!r} is no name on the wire", hint))
+            hint = "allowed: letters and digits, with a letter first: `cidrBlock`"
+            self._refuse(
+                module, field, "name", "idl-option-value", (f"{made.wire!r} is not a valid name on the wire", hint)
+            )
         if told := wrong_version(made.since, self.version):
             self._refuse(module, field, "since", "idl-option-value", (told, "write `since='0.2.0'`"))
 
@@ -124,7 +126,7 @@ def wrong_version(since: str, version: str) -> str:
     if not since:
         return ""
     if not VERSION.fullmatch(since):
-        return f"{since!r} is no version"
+        return f"{since!r} is not a version"
     if VERSION.fullmatch(version) and numbers(since) > numbers(version):
         return f"the package is at version {version}, which is before {since}"
     return ""

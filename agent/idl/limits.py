@@ -69,7 +69,7 @@ def _demand_value(name: str, limit: Any) -> None:
         try:
             expression(limit)
         except (re.error, RecursionError, OverflowError) as error:
-            raise LimitError(name, f"this is no regular expression: {error}") from None
+            raise LimitError(name, f"this is not a regular expression: {error}") from None
 
 
 def _restricted(type_: Type, limits: Mapping[str, Any]) -> Type:

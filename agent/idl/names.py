@@ -19,7 +19,7 @@ def unknown(what: str, name: str, known: Iterable[str], legal: str = "") -> tupl
     """Return the message and the hint for a name that is not known."""
     names = list(known)
     near = nearest(name, names)
-    hint = f"did you mean {near!r}?" if near else legal or f"legal: {', '.join(names) or 'none'}"
+    hint = f"did you mean {near!r}?" if near else legal or f"available: {', '.join(names) or 'none'}"
     return f"there is no {what} {name!r}", hint
 
 

@@ -139,10 +139,13 @@ def _source(root: Path, path: Path, problems: list[Problem]) -> IdlSource | None
 
 def _wrong_name(root: Path, module: Path) -> tuple[str, str] | None:
     """Return what is wrong with the name of a source, and a hint; None if nothing is."""
-    legal = "legal are small letters, digits and single underscores, with a letter first"
+    legal = "allowed: small letters, digits and single underscores, with a letter first"
     for part in module.parts:
         if not NAME.fullmatch(part):
-            return f"{part!r} is no name of a module", "folders need no such file" if part == "__init__" else legal
+            return (
+                f"{part!r} is not a valid name of a module",
+                "folders need no such file" if part == "__init__" else legal,
+            )
         if keyword.iskeyword(part):
             return f"{part!r} is a word of Python, so generated modules cannot be imported", "rename it"
     if len(module.parts) > 1 and module.parts[0] in sys.stdlib_module_names:
@@ -238,11 +241,14 @@ def wrong_member(key: str, value: Any) -> tuple[str, str]:
     if not isinstance(value, str):
         return f"{key} is text, not {value!r}", "write it in quotes"
     if key == "name" and not re.fullmatch(r"[a-z][a-z0-9]*", value):
-        return f"{value!r} is no name of a package", "legal are small letters and digits, with a letter first"
+        return f"{value!r} is not a valid name of a package", "allowed: small letters and digits, with a letter first"
     if key == "name" and value in FAMILIES:
         return f"{value!r} is a family of built-in kinds", "give the package another name"
     if key == "version" and not VERSION.fullmatch(value):
-        return f"{value!r} is no version", "a version has three numbers: 1.0.0"
+        return f"{value!r} is not a version", "a version has three numbers: 1.0.0"
     if key == "user" and not re.fullmatch(r"[a-z_][a-z0-9_-]{0,31}", value):
-        return f"{value!r} is no name of a user", "leave it out unless the plugin needs the rights of a certain user"
+        return (
+            f"{value!r} is not a valid name of a user",
+            "leave it out unless the plugin needs the rights of a certain user",
+        )
     return "", ""

@@ -28,7 +28,7 @@ from holdfast.agent.idl.sources import IdlSource, parsed
 
 TYPING = ("Annotated", "Final")
 IMPORTS = (
-    "legal are `from holdfast import idl`, `from typing import Annotated, Final`, "
+    "allowed: `from holdfast import idl`, `from typing import Annotated, Final`, "
     "`from __future__ import annotations` and names of other sources: `from .vpc import Vpc`"
 )
 STATEMENTS = "a source has imports, classes, aliases (`Port = Annotated[int, ...]`) and constants (`MOST: Final = 5`)"
@@ -151,7 +151,7 @@ class Statements:
             if called(decorator) and isinstance(decorator, ast.Call):
                 made.rules.append(decorator)
             else:
-                hint = "legal are the rules of the language: `@idl.ordered('first', 'last')`"
+                hint = "allowed: the rules of the language: `@idl.ordered('first', 'last')`"
                 self._refuse(decorator, "idl-rule", "this decorator is not part of the language", hint)
         if not made.doc and isinstance(node.body[0], ast.Pass):
             return made
@@ -204,7 +204,7 @@ class Statements:
                 doc = _text(below) if isinstance(node, (ast.Assign, ast.AnnAssign)) and _is_text(below) else ""
                 yield node, doc, self._comment_above(_first_line(node), last)
             elif number == 0 or not isinstance(rest[number - 1], (ast.Assign, ast.AnnAssign)):
-                hint = "a text stands at the start of a source or class, or below a field, an alias or a constant"
+                hint = "write a text at the start of a source or class, or below a field, an alias or a constant"
                 self._refuse(node, "idl-statement", "this text belongs to nothing", hint)
             last = node.end_lineno or node.lineno
 

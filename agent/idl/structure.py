@@ -110,8 +110,8 @@ class StructureCheck:
         for each in made.members.values():
             value = str(getattr(each.node.value, "value", ""))
             if not VALUE_NAME.fullmatch(each.name):
-                hint = "legal are capitals, digits and underscores: `TCP`"
-                self._refuse(module, each.node, "idl-name", f"{each.name!r} is no name of a value", hint)
+                hint = "allowed: capitals, digits and underscores: `TCP`"
+                self._refuse(module, each.node, "idl-name", f"{each.name!r} is not a valid name of a value", hint)
             elif (near := names.get(each.name.replace("_", ""))) is not None:
                 told = f"the names {near!r} and {each.name!r} cannot be told apart in every language"
                 self._refuse(module, each.node, "idl-enum", told, "rename one of them")
@@ -185,7 +185,7 @@ def _comparable(type_: Type) -> str | None:
 def _misfit(word: str, field: Field) -> str:
     """Return why a rule cannot be about a field; empty if it can."""
     if field.out:
-        return f"{field.name!r} is set by the provider, so it is no input"
+        return f"{field.name!r} is set by the provider, so it is not an input"
     if word != "ordered" and field.required:
         return f"{field.name!r} is required, so it is always given"
     if word != "ordered" and field.default is not ABSENT and field.default is not None:

@@ -79,7 +79,7 @@ class TypeReader:
     def _word(self, module: ModuleSyntax, node: ast.expr, word: str) -> Type:
         if word in WORDS:
             return WORDS[word]
-        told, hint = f"`{ast.unparse(node)}` is no type of the language", LEGAL
+        told, hint = f"`{ast.unparse(node)}` is not a type of the language", LEGAL
         if word == "Ref":
             told, hint = "a reference says to what", "write `idl.Ref[Vpc]`"
         elif word:
@@ -176,7 +176,7 @@ class TypeReader:
             return self._refuse(module, node, "idl-type", "a mapping has keys and values", "write `dict[str, int]`")
         keys, items = self.read(module, parts[0]), self.read(module, parts[1])
         if keys.type not in ("text", "choice") and keys != ANY:
-            hint = "legal are str, an alias of it, and enumerations"
+            hint = "allowed: str, an alias of it, and enumerations"
             self._refuse(
                 module, parts[0], "idl-type", f"the key of a mapping is text, not {spelled([keys.type])}", hint
             )
@@ -242,7 +242,7 @@ class TypeReader:
             return union([*others, *none])
         if wrong := [each for each in others if each.type != "record"]:
             told = f"a union with {spelled([wrong[0].type])} cannot tell its types apart"
-            hint = "legal are `T | None` and unions of structs with tags: `class Tcp(idl.Struct, tag='tcp')`"
+            hint = "allowed: `T | None` and unions of structs with tags: `class Tcp(idl.Struct, tag='tcp')`"
             return self._refuse(module, node, "idl-union", told, hint)
         self._tags(module, node, others)
         tagged = Type("tagged", members=tuple(others))

@@ -38,7 +38,7 @@ SPELLED: Final[Mapping[TypeWord, str]] = {
 }
 """Word of the model -> how a source spells it."""
 LEGAL: Final = (
-    f"legal are {', '.join((*PLAIN, *(f'idl.{each}' for each in OF_IDL), *COMPOSED))}, "
+    f"allowed: {', '.join((*PLAIN, *(f'idl.{each}' for each in OF_IDL), *COMPOSED))}, "
     "Annotated[T, idl.limits(...)], structs, enumerations and aliases"
 )
 

@@ -127,5 +127,5 @@ def from_json(text: str) -> Package:
     data = json.loads(text)
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         found = data.get("format") if isinstance(data, dict) else None
-        raise ValueError(f"format: expected {FORMAT}, found {found!r}: another version of holdfast wrote this schema")
+        raise ValueError(f"format: expected {FORMAT}, found {found!r}: another version of Holdfast wrote this schema")
     return parse(Package, data)

@@ -100,7 +100,7 @@ class Index:
         for part, value in values.items():
             place = self._places.get(part)
             if place is None:
-                raise Invalid(f"the index {self.name!r} has no part {part!r}; its parts: {', '.join(self.parts)}")
+                raise Invalid(f"the index {self.name!r} has no part {part!r}; available: {', '.join(self.parts)}")
             if type(value) is str:
                 found[place] = (value,)
             elif value is not ANY:

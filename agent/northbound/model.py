@@ -83,7 +83,7 @@ class _Meta(ModelMetaclass):
             if field.startswith("_") or "ClassVar" in str(annotation):
                 continue
             if any(hasattr(base, field) and field not in getattr(base, "model_fields", {}) for base in bases):
-                raise Invalid(f"cannot define {name}: every model has {field!r} already, it can be no field")
+                raise Invalid(f"cannot define {name}: every model has {field!r} already, it cannot be a field")
             given = namespace.setdefault(field, Field(default=UNSET))
             if isinstance(given, FieldInfo) and given.is_required():
                 raise Invalid(f"cannot define {name}: write `{field}: Annotated[..., Field(...)]`, not `= Field(...)`")

@@ -277,7 +277,7 @@ class _State:
                 if use.on_delete is OnDelete.DANGLE or registry.find(use.target) is not target:
                     continue
                 if not self._complete(model):
-                    what = f"the cache does not hold all {model.table}, of which some may refer to it"
+                    what = f"the cache does not hold all {model.table}, and some of them may refer to it"
                     raise Invalid(f"cannot delete {target.table} {target_id!r}: {what}")
                 self._unchanged.add(model)
                 found = [*self._view.keys(model, index.name, **{index.parts[0]: target_id})]

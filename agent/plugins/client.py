@@ -133,7 +133,7 @@ class Client:
             case grpc.StatusCode.UNAUTHENTICATED:
                 return Permanent(f"{told}the plugin refused the secret of this start")
             case grpc.StatusCode.FAILED_PRECONDITION if self.start:
-                said = "the plugin was started anew"
+                said = "the plugin was restarted"
             case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED if self._local:
                 said = "the plugin has ended"
             case grpc.StatusCode.UNAVAILABLE:

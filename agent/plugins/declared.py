@@ -101,7 +101,7 @@ class PluginLoader:
             why = f"cannot read {path}: {_said(error)}"
             raise CompileError([config.problem(("schema",), why, _advice(error))]) from None
         except (ValueError, RecursionError) as error:
-            why, advice = f"{path} is no schema of a package: {error}", "`holdfast idl compile` writes schema.json"
+            why, advice = f"{path} is not the schema of a package: {error}", "`holdfast idl compile` writes schema.json"
             raise CompileError([config.problem(("schema",), why, advice)]) from None
         if known[1].package.name != name:
             why = f"{path} is the schema of the package {known[1].package.name!r}"

@@ -100,7 +100,7 @@ class Decoder:
 
     def _unexpected(self, key: str, names: Iterable[str], path: str) -> None:
         if not path and key in self.refused:
-            self._violate("unexpected", self.refused[key], "the provider sets it, so it is no argument")
+            self._violate("unexpected", self.refused[key], "the provider sets it, so it is not an argument")
             return
         near = nearest(key, names)
         hint = f"; did you mean {near!r}?" if near else ""

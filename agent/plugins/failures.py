@@ -28,7 +28,7 @@ def failure_of(error: BaseException, request: Any) -> Any:
     if code == "fault":
         said = f"{type(error).__name__}: {said}"
     if isinstance(error, TimeoutError):
-        said = "the time is over"
+        said = "the time has run out"
     redactor = Redactor(*({"secret": each} for payload in _payloads(request) for each in secrets_in(payload)))
     return message["Failure"](code=code, message=redactor(said)[:LONGEST])
 

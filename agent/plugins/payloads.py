@@ -101,7 +101,7 @@ def loaded(data: bytes) -> Any:
 
 def _refuse(word: str) -> Any:
     """Refuse a number that JSON does not have, such as NaN."""
-    raise ValueError(f"{word} is no value of JSON")
+    raise ValueError(f"{word} is not a JSON value")
 
 
 def _dumped(data: Any) -> bytes:

@@ -102,7 +102,7 @@ with warnings.catch_warnings():
             if address is not None:
                 found = re.fullmatch(ADDRESS, address)
                 if not found or not 0 < int(found[2]) < 65536:
-                    raise ValueError("write HOST:PORT, as db.example.org:7400")
+                    raise ValueError("write HOST:PORT, such as db.example.org:7400")
             return address
 
         @model_validator(mode="after")

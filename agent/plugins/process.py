@@ -119,7 +119,7 @@ class PluginProcess:
             raise self._refusal() or Temporary(f"plugin {name}: it {how} before it listened{why}")
         if line.strip() != READY.encode():
             said = self.launch.mask(line.decode(errors="backslashreplace")).strip()[:80]
-            raise Permanent(f"plugin {name}: it wrote {said!r}, not {READY!r}: it is no plugin of holdfast")
+            raise Permanent(f"plugin {name}: it wrote {said!r}, not {READY!r}: it is not a plugin of Holdfast")
         await self._begun.wait()
         try:
             close_home(self._home, user)

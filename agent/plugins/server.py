@@ -151,7 +151,7 @@ async def _refuse(_: Any, context: Any) -> None:
 
 
 async def _started_anew(_: Any, context: Any) -> None:
-    await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the plugin was started anew: shake hands again")
+    await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the plugin was restarted: shake hands again")
 
 
 async def _denied(_: Any, context: Any) -> None:

@@ -30,7 +30,7 @@ from holdfast.resources.errors import HoldfastError, Permanent
 def run(schema: str, operations: Iterable[Operations[Any] | Function[Any, Any]], configure: Configure | None) -> None:
     """Serve until SIGTERM or SIGINT, as the arguments of the process say."""
     if len(sys.argv) == 1:
-        sys.exit("this is a plugin of holdfast: name it under `plugins` in agent.yaml, and the agent starts it")
+        sys.exit("this is a plugin of Holdfast: name it under `plugins` in agent.yaml, and the agent starts it")
     wanted = _arguments().parse_args()
     try:
         asyncio.run(serve(Servicer(schema, operations), wanted, configure))
@@ -39,7 +39,7 @@ def run(schema: str, operations: Iterable[Operations[Any] | Function[Any, Any]],
 
 
 def _arguments() -> argparse.ArgumentParser:
-    known = argparse.ArgumentParser(description="A plugin of holdfast, for agents that reach it over the network.")
+    known = argparse.ArgumentParser(description="A plugin of Holdfast, for agents that reach it over the network.")
     known.add_argument("--listen", required=True, metavar="HOST:PORT", help="address at which to listen")
     known.add_argument("--certificate", required=True, type=Path, metavar="FILE", help="its certificate (PEM)")
     known.add_argument("--key", required=True, type=Path, metavar="FILE", help="its private key (PEM)")

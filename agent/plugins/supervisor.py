@@ -134,7 +134,7 @@ class Supervisor:
                     raise Permanent(str(self.trouble))
                 self._task = asyncio.create_task(self._run(), name=f"plugin {self.name}")
             elif self.state == "waiting" and self._next - loop.time() > PATIENCE:
-                told = f"{self.trouble}; it is started again later"  # without the seconds, which would soon be wrong
+                told = f"{self.trouble}; it is restarted later"  # without the seconds, which would soon be wrong
                 raise Temporary(told, delay=self._next - loop.time())
             await self._changed.wait()
             if self.state == "broken":
@@ -215,7 +215,7 @@ class Supervisor:
                 return f"it {ready.ended.result()}"
             if (self._doubtful.is_set() or not self.calls) and not await self._answers(ready):
                 await asyncio.wait([ready.ended], timeout=MOMENT)  # it may just be ending
-                why = "does not answer, and was ended" if ready.pid else "has gone or was started anew"
+                why = "does not answer, and was ended" if ready.pid else "has gone or was restarted"
                 return f"it {ready.ended.result() if ready.ended.done() else why}"
             if self._doubtful.is_set():
                 self._doubtful.clear()

@@ -128,7 +128,7 @@ class EventStream:
         """Open the stream anew, without a revision, because other settings may name another server."""
         self._revision, self._resumes, self._armed = "", {}, False
         if self._task is not None:
-            self._lose(EVERYTHING, "the watch begins anew, because of other settings")
+            self._lose(EVERYTHING, "the watch begins again, because the settings have changed")
             self._task.cancel()  # `_over` starts another one
 
     # -- the stream --------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class MqttSettings(SettingsGroup):
     user: User | None = None
     """The user at the broker. Default: none, or the one of the client certificate."""
     password_file: PasswordFile | None = None
-    """A file with the password in its first line, which others than its owner and its group cannot read."""
+    """A file whose first line is the password; only its owner and its group may be able to read it."""
     ca: Location | None = None
     """Certificates of the authorities that may have signed the broker's certificate, in PEM. Default: those of the
     system."""

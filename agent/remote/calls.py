@@ -104,7 +104,7 @@ class RemoteCalls:
         )
         found: list[Difference] = [Difference(each.path, each.kind, each.replaces) for each in answer.differences]
         if unknown := [each.path for each in found if each.path not in self.kind.inputs]:
-            raise self.defect("Diff", f"it names {unknown[0]!r}, which is no argument")
+            raise self.defect("Diff", f"it names {unknown[0]!r}, which is not an argument")
         return found, answer.delete_first
 
     async def create(self, *, dry_run: bool) -> Present | None:
@@ -189,7 +189,7 @@ class RemoteCalls:
             case "conflict":
                 return Conflicting(said)
             case "cancelled":
-                return Temporary(f"the provider of {self.kind.package} was told to end")
+                return Temporary(f"the provider of {self.kind.package} was ended")
             case "unsupported":
                 return NotBegun(f"the provider of {self.kind.package} does not support {method} of {self.kind.token}")
             case "fault":

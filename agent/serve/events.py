@@ -36,7 +36,7 @@ class Subscriptions:
     async def send(
         self, request: Subscribe, timeout: float, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Send events until the client disconnects, the time is over or the agent stops.
+        """Send events until the client disconnects, the time has run out or the agent stops.
 
         Raises `ControlError` before the first event.
         """

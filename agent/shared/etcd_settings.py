@@ -56,7 +56,7 @@ class EtcdSettings(SettingsGroup):
     user: User | None = None
     """The user in etcd. Default: none, or the one of the client certificate."""
     password_file: PasswordFile | None = None
-    """A file with the password in its first line, which others than its owner and its group cannot read."""
+    """A file whose first line is the password; only its owner and its group may be able to read it."""
     ca: Location | None = Field(None, validate_default=True)
     """Certificates of the authorities that may have signed the members' certificates, in PEM; needed with https."""
     cert: Location | None = None

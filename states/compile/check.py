@@ -348,7 +348,7 @@ def _invalid_value(name: str, details: list[dict[str, Any]], chunk: Chunk, shape
     value = _at(chunk.low, first["loc"])
     text = isinstance(value, bool) and any(detail["type"] in TEXTUAL for detail in details)
     made = (
-        f", and YAML made the boolean {str(value).lower()} of this" if text and first["type"] == "string_type" else ""
+        f", and YAML made the boolean {str(value).lower()} from this" if text and first["type"] == "string_type" else ""
     )
     message = f"{chunk.identity}: the argument {inner!r} is wrong: {why}{made}"
     problem = spot_of(chunk, first["loc"]).problem(code, message, BOOLEAN if text else "")

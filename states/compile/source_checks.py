@@ -92,7 +92,7 @@ class SourceChecker:
         """Return the problem for a source, or alternatives, that do not exist."""
         keys = ("source", "sources", "source_hash")
         key = next((key for key in keys if urls[0] in str(chunk.low.get(key))), "name")
-        text = f"there is no {urls[0]}" if len(urls) == 1 else f"there is none of {', '.join(urls)}"
+        text = f"there is no {urls[0]}" if len(urls) == 1 else f"none of {', '.join(urls)} exists"
         directory, name = self._split(urls[0])
         near = nearest(name, listed.get(directory) or ())
         hint = f"did you mean {urls[0].removesuffix(name)}{near}?" if near else "paths begin at the states directory"

@@ -98,7 +98,7 @@ class Arguments:
     def _name_type(self, value: Any, mark: Mark | None) -> None:
         """Record the problem of a `name` that is not text."""
         written = getattr(value, "written", "")
-        made = f", which YAML made of {written}" if written else ""
+        made = f", which YAML made from {written}" if written else ""
         message = f"a name must be text, but this is {shown(value)}{made}"
         hint = "quote it" if isinstance(value, (bool, int, float)) else "write text, or leave it out"
         self.unit.accepted(mark, "name-type", message, "the ID is used instead", hint)

@@ -219,7 +219,7 @@ def _words(error: BaseException, names: list[str], tree: Tree | None) -> tuple[s
             words = (
                 "template-missing",
                 f"there is no template {error.name or said}",
-                "paths begin at the states directory; './x' is beside this file",
+                "paths begin at the states directory; './x' is in the directory of this file",
             )
         case jinja2.UndefinedError():
             words = (

@@ -87,7 +87,7 @@ def load_kinds() -> None:
 
 
 def main() -> int:
-    """Run until the time is over."""
+    """Run until the time has run out."""
     parser = argparse.ArgumentParser(description="Throw strange trees at the compiler.")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=0)

@@ -175,12 +175,12 @@ def test_all_mistakes_of_all_sources_are_reported_together(tmp_path):
     ("text", "told"),
     [
         ("name: demo\n", "the member 'version' is missing"),
-        ("name: Demo\nversion: 1.0.0\n", "'Demo' is no name of a package"),
+        ("name: Demo\nversion: 1.0.0\n", "'Demo' is not a valid name of a package"),
         ("name: demo\nversion: 1.0\n", "version is text, not"),
-        ("name: demo\nversion: v1\n", "'v1' is no version"),
+        ("name: demo\nversion: v1\n", "'v1' is not a version"),
         ("nmae: demo\nversion: 1.0.0\n", "there is no member 'nmae'"),
         ("- demo\n", "a manifest is a mapping"),
-        ("name: demo\nversion: 1.0.0\nuser: a b\n", "'a b' is no name of a user"),
+        ("name: demo\nversion: 1.0.0\nuser: a b\n", "'a b' is not a valid name of a user"),
         ("name: file\nversion: 1.0.0\n", "'file' is a family of built-in kinds"),
     ],
 )
@@ -198,8 +198,8 @@ def test_a_wrong_manifest_is_reported(tmp_path, text, told):
         ({"lambda": ""}, "'lambda' is a word of Python"),
         ({"json__types": ""}, "'json' is a module of Python"),
         ({"ec2": "", "ec2__vpc": ""}, "'ec2' is a source and a folder"),
-        ({"Ec2": ""}, "'Ec2' is no name of a module"),
-        ({"__init__": ""}, "'__init__' is no name of a module"),
+        ({"Ec2": ""}, "'Ec2' is not a valid name of a module"),
+        ({"__init__": ""}, "'__init__' is not a valid name of a module"),
     ],
 )
 def test_a_name_that_generated_modules_cannot_have_is_refused(tmp_path, sources, told):

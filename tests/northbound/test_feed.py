@@ -213,7 +213,7 @@ async def away(_: object) -> Snapshot:
 
 @pytest.mark.usefixtures("virtual_time")
 async def test_waiting_for_a_revision_leaves_nothing_behind() -> None:
-    """Whether it comes, the time is over, the caller is cancelled, or the API is closed."""
+    """Whether it comes, the time has run out, the caller is cancelled, or the API is closed."""
     memory = Memory()
     async with NbApi(MemoryDriver(memory), IndexedStore()) as api:
         assert not await api.shows(1, 0)

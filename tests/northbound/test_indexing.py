@@ -139,7 +139,7 @@ def test_values_have_their_stored_form() -> None:
 
 
 def test_different_values_are_different_keys() -> None:
-    """True is not 1, and a text is no number; 1 and 1.0 are one number. What cannot be a key is refused."""
+    """True is not 1, and a text is not a number; 1 and 1.0 are one number. What cannot be a key is refused."""
     assert len({scalar(each) for each in (True, 1, "1", None, MISSING, 0, False, "")}) == 8
     assert scalar(1) == scalar(1.0)
     assert scalar({"b": 1, "a": [2]}) == scalar({"a": [2], "b": 1})

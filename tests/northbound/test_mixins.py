@@ -23,7 +23,7 @@ def scratch() -> Iterator[None]:
 
 @pytest.mark.parametrize(("given", "kept"), [({}, 1), ({"version": 0}, 1), ({"version": -3}, 1), ({"version": 7}, 7)])
 def test_the_first_version_is_one_or_what_the_caller_set(given: dict[str, int], kept: int) -> None:
-    """Unless that is no version."""
+    """Unless that is not a version."""
     assert Machine(id="a", **given).on_create_pre().version == kept
 
 

@@ -197,7 +197,7 @@ def test_a_class_statement_with_a_mistake_is_refused() -> None:
         type(Model)("A1", (Model,), {"__module__": __name__}, tabel="a")
     with pytest.raises(TypeError, match="table"):
         type(Model)("A2", (Struct,), {"__module__": __name__}, table="a")
-    with pytest.raises(Invalid, match="cannot define A0: every model has 'index' already, it can be no field"):
+    with pytest.raises(Invalid, match="cannot define A0: every model has 'index' already, it cannot be a field"):
 
         class A0(Model):
             index: str

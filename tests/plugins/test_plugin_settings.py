@@ -117,7 +117,7 @@ def test_a_wrong_setting_is_refused_at_its_line(config, notes, told):
     ("notes", "line", "told"),
     [
         ({"schema": "other.json"}, 3, "cannot read .*other.json: No such file or directory"),
-        ({"schema": "broken.json"}, 3, "broken.json is no schema of a package"),
+        ({"schema": "broken.json"}, 3, "broken.json is not the schema of a package"),
         ({"schema": "open.json"}, 3, "anyone may write it; chmod o-w"),
         ({"config": {"directory": "srv"}}, 7, "plugins.notes.config.directory.* an absolute path"),
         ({"config": {"directory": "/srv", "colour": "red"}}, 8, "no field 'colour'"),

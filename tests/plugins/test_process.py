@@ -225,7 +225,7 @@ async def test_any_line_of_a_plugin_is_logged_unless_it_is_too_long(log, below):
         (["/etc/passwd"], Permanent, "cannot start /etc/passwd: Permission denied; .* user .* of /etc/passwd"),
         (["sh", "-c", "echo hello"], Permanent, "it wrote 'hello', not 'holdfast-plugin ready'"),
         (["sh", "-c", "exit 3"], Temporary, "it ended with status 3 before it listened"),
-        (["sh", "-c", "head -c 100000 /dev/zero"], Permanent, "it is no plugin of holdfast"),
+        (["sh", "-c", "head -c 100000 /dev/zero"], Permanent, "it is not a plugin of Holdfast"),
         (["sh", "-c", "echo holdfast-plugin ready; read _"], Temporary, "socket does not answer: No such file"),
     ],
 )

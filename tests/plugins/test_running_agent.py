@@ -80,7 +80,7 @@ def test_a_changed_schema_follows_a_reload_and_a_broken_one_stops_nothing(tree):
         count(tree)
         first = plugin_pid(tree)
         schema.write_text("{")
-        agent.wait_log("is no schema of a package")
+        agent.wait_log("is not the schema of a package")
         count(tree)
         assert plugin_pid(tree) == first
 

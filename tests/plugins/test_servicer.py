@@ -133,7 +133,7 @@ async def test_a_dry_run_of_a_deletion_tells_what_the_author_knows_of_its_failur
         ("create-raises", "fault", "no such thing as ********"),
         ("create-fails", "permanent", "the note is locked for ever"),
         ("create-waits", "retry", "the note is locked"),
-        ("create-hangs", "retry", "the time is over"),
+        ("create-hangs", "retry", "the time has run out"),
     ],
 )
 async def test_what_an_author_raises_is_a_failure_with_a_code(caller, name, code, told):

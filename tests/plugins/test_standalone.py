@@ -117,7 +117,7 @@ async def test_a_plugin_that_was_started_anew_refuses_calls_until_both_sides_sha
         for each in (client, other):
             await each.close()
 
-    assert str(caught.value) == "plugin notes: Health: the plugin was started anew"
+    assert str(caught.value) == "plugin notes: Health: the plugin was restarted"
     assert "" != first != other.start
 
 

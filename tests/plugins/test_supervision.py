@@ -124,7 +124,7 @@ async def test_a_plugin_that_crashes_at_every_start_is_started_ever_more_rarely(
     """A call does not wait for a start that is far away. Its text stays true meanwhile; each new start is counted."""
     monkeypatch.setattr(supervisor, "PATIENCE", 0.3)
     plugin = await bench.use(command=["sh", "-c", "exit 3"])
-    with pytest.raises(Temporary, match=r"before it listened; it is started again later$") as error:
+    with pytest.raises(Temporary, match=r"before it listened; it is restarted later$") as error:
         await create(plugin, "web")
 
     assert error.value.delay > 0.3
@@ -154,7 +154,7 @@ async def test_what_a_plugin_says_at_each_start_is_logged_once_until_it_changes(
     [
         (["/no/such"], "cannot start /no/such: No such file or directory"),
         (["/etc/passwd"], "cannot start /etc/passwd: Permission denied"),
-        (["sh", "-c", "echo no"], "it is no plugin of holdfast"),
+        (["sh", "-c", "echo no"], "it is not a plugin of Holdfast"),
     ],
 )
 async def test_what_cannot_be_a_plugin_fails_its_resources_and_is_tried_again(bench, command, told, monkeypatch):
@@ -383,7 +383,7 @@ async def test_a_plugin_that_runs_elsewhere_is_used_and_found_again(bench, tmp_p
         plugin.checked.put(TOKEN, b"given", b"made")
     with pytest.raises(Temporary, match=ENDED):
         await create(plugin, "mail")
-    await bench.becomes(lambda: "it has gone or was started anew" in bench.told)
+    await bench.becomes(lambda: "it has gone or was restarted" in bench.told)
     async with serving(tmp_path, certificates, address):
         async with asyncio.timeout(DEADLINE):
             while True:

@@ -345,7 +345,7 @@ def test_a_wrong_value_of_the_environment_is_a_violation():
 
 
 def test_a_number_of_json_is_the_same_with_and_without_a_fraction():
-    """TypeScript has one type for both; true is no number."""
+    """TypeScript has one type for both; true is not a number."""
     kind = KindModel("p.r", Docs("R."), (Field("a", Type("any")),), remote=Remote("p:m:R"))
 
     assert differences(kind, {"a": [1]}, {"a": [1.0]}) == []

@@ -226,7 +226,7 @@ def test_a_changed_schema_is_used_after_a_reload_and_a_wrong_one_changes_nothing
     """The graph goes on while schema.json cannot be used."""
     with Agent(site.tree) as agent:
         site.schema("{}")
-        agent.wait_log("is no schema of a package")
+        agent.wait_log("is not the schema of a package")
         site.note().write_text('["me", ["other"]]')
         agent.wait(lambda: "hello" in text_of(site.note()), "a repair by the former schema")
         changed = json.loads(SCHEMA)

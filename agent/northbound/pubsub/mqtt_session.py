@@ -168,7 +168,7 @@ class MqttSession(aiomqtt.Client):
         return answer.result() if answer.done() else None
 
     async def _first(self, event: asyncio.Future[Any], seconds: float) -> None:
-        """Wait until this has happened, or the connection has ended, or the time is over."""
+        """Wait until this has happened, or the connection has ended, or the time has run out."""
         either: list[asyncio.Future[Any]] = [event, self._disconnected]
         await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
 

@@ -131,7 +131,7 @@ export class Decoder {
   private unexpected(key: string, names: readonly string[], path: string): void {
     const refused = path ? undefined : this.refused.get(key);
     if (refused !== undefined) {
-      this.violate("unexpected", refused, "the provider sets it, so it is no argument");
+      this.violate("unexpected", refused, "the provider sets it, so it is not an argument");
       return;
     }
     this.violate("unexpected", at(path, key), `there is no field '${key}'${hint(key, names)}`);

@@ -27,7 +27,7 @@ export function failureOf(error: unknown, request: object): Failure {
   const code = codeOf(error);
   let said = error instanceof Error ? error.message || nameOf(error) : String(error);
   if (code === "fault") said = `${nameOf(error)}: ${said}`;
-  if (isTimeOver(error)) said = "the time is over";
+  if (isTimeOver(error)) said = "the time has run out";
   return { code, message: [...masked(said, request)].slice(0, LONGEST).join("") };
 }
 

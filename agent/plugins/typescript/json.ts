@@ -142,7 +142,7 @@ export function fromJson(value: unknown): Data {
   if (typeof value === "object" && !(value instanceof Map)) {
     return new Map(Object.entries(value as object).map(([key, item]) => [key, fromJson(item)]));
   }
-  throw new TypeError(`this is no value of JSON: ${typeof value}`);
+  throw new TypeError(`this is not a JSON value: ${typeof value}`);
 }
 
 /** Return whether a `number` holds a whole number exactly. */

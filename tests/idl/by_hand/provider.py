@@ -165,7 +165,7 @@ def decode_inputs(data: bytes, *, defaults: bool = False) -> NoteInputs:
         elif key == "lines":
             values["lines"] = check_lines(value, found)
         elif key == "size":
-            found.append(Violation("unexpected", "size", "the provider sets it, so it is no argument"))
+            found.append(Violation("unexpected", "size", "the provider sets it, so it is not an argument"))
         else:
             found.append(Violation("unexpected", key, f"there is no field {key!r}"))
     if found:
@@ -450,7 +450,7 @@ def failure(method: str, error: Exception) -> Any:
     if isinstance(error, Failure):
         return message["Failure"](code=error.code, message=str(error))
     if isinstance(error, (TimeoutError, ConnectionError)):
-        return message["Failure"](code="retry", message=str(error) or "the time is over")
+        return message["Failure"](code="retry", message=str(error) or "the time has run out")
     LOG.error("%s has failed: %s", method, type(error).__name__)
     return message["Failure"](code="fault", message=f"{type(error).__name__}: {error}"[:2000])
 

@@ -178,7 +178,7 @@ const DENIED = {
 };
 const STARTED_ANEW = {
   code: grpc.status.FAILED_PRECONDITION,
-  details: "the plugin was started anew: shake hands again",
+  details: "the plugin was restarted: shake hands again",
 };
 
 function methodOf(name: Method): grpc.MethodDefinition<Buffer, object> {

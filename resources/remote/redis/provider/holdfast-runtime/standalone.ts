@@ -20,7 +20,7 @@ import { readTrusted } from "./trusted.js";
 
 const USAGE = `usage: --listen HOST:PORT --certificate FILE --key FILE --authority FILE [--config FILE]
 
-A plugin of holdfast, for agents that reach it over the network.
+A plugin of Holdfast, for agents that reach it over the network.
 
   --listen HOST:PORT  address at which to listen
   --certificate FILE  its certificate (PEM)
@@ -39,7 +39,7 @@ type Wanted = { readonly [option in (typeof REQUIRED)[number]]: string } & { rea
 export async function run(source: PackageText, parts: readonly Part[], configure?: Configure): Promise<void> {
   const words = process.argv.slice(2);
   if (words.length === 0) {
-    throw new Permanent("this is a plugin of holdfast: name it under `plugins` in agent.yaml, and the agent starts it");
+    throw new Permanent("this is a plugin of Holdfast: name it under `plugins` in agent.yaml, and the agent starts it");
   }
   if (words.includes("--help") || words.includes("-h")) {
     process.stdout.write(USAGE);
