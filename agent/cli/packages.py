@@ -144,7 +144,7 @@ def _targets(names: Sequence[str]) -> Iterator[PackageTarget]:
     for name in dict.fromkeys(names or BUILT_IN):
         if name not in known:
             told, hint = unknown("target", name, sorted(known))
-            raise click.UsageError(f"{told}: {hint}")
+            raise click.UsageError(f"{told}; {hint}")
         found = known[name]
         if isinstance(found, str):
             module, _, attribute = found.partition(":")
@@ -166,7 +166,7 @@ def new(name: str, folder: Path, language: str) -> None:
     """
     told, hint = wrong_member("name", name)
     if told:
-        raise click.UsageError(f"{told}: {hint}")
+        raise click.UsageError(f"{told}; {hint}")
     if os.path.lexists(folder):
         raise click.UsageError(f"{folder} exists; name a new folder with --to")
     absolute = Path(os.path.abspath(folder))  # noqa: PTH100 - removes ".."

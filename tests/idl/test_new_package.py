@@ -97,7 +97,11 @@ def test_a_folder_that_exists_is_left_alone(folder):
     before = sorted(folder.iterdir())
 
     assert "exists" in in_process("idl", "new", "demo", "--to", str(folder), check=64).stderr
-    for name, told in (("De-mo", "no name of a package"), ("", "no name of a package"), ("file", "built-in kinds")):
+    for name, told in (
+        ("De-mo", "not a valid name of a package"),
+        ("", "not a valid name of a package"),
+        ("file", "built-in kinds"),
+    ):
         assert told in in_process("idl", "new", name, "--to", str(folder / "x"), check=64).stderr
     assert sorted(folder.iterdir()) == before
 
