@@ -13,7 +13,8 @@ A *case* is a YAML file, `tests/cases/<kind>/<behaviour>.yaml`, that `run_case` 
       facts: {}
     declared: {name: "{tmp}/motd", contents: new}
     wanted:
-      result: changed                     # changed | right | the text of an error, or a part of it
+      result: changed                     # changed | right | the text of an error, or a part of it; the error may be
+                                          # one in the arguments, `ARGUMENT: REASON`
       changes: {diff: ...}                # these keys must be reported with these values; {} means none at all
       calls: ["id -u app"]                # exactly these commands, in this order
       files: {"{tmp}/motd": "new\n", "{tmp}/gone": null}
@@ -31,11 +32,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from holdfast.resources import registry
 from holdfast.resources.case_files import CaseFailed, expect, make, parsed, placed, seen_as, snapshot
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError
 from holdfast.resources.plugin import Plugin
+from holdfast.resources.refusals import said
 from holdfast.resources.testing import FakeContext
 
 OUTCOMES = frozenset({"changed", "right"})
@@ -63,7 +67,11 @@ def run_case(path: Path, tmp: Path, plugins: Plugins = no_plugins) -> None:
     before, wanted = case.get("is") or {}, case["wanted"]
     for name, thing in (before.get("files") or {}).items():
         make(Path(name), thing)
-    resource = cls.model_validate({"name": "case", **case["declared"]})
+    try:
+        resource = cls.model_validate({"name": "case", **case["declared"]})
+    except ValidationError as error:
+        _compare_refusal(wanted["result"], error)
+        return
     var_dir = tmp.with_name(f"{tmp.name}.var")
     var_dir.mkdir(exist_ok=True)
     world = {word: before[word] for word in ("facts", "pillar", "commands", "sources", "managed") if word in before}
@@ -75,6 +83,12 @@ def run_case(path: Path, tmp: Path, plugins: Plugins = no_plugins) -> None:
     asyncio.run(play())
     for name, thing in (wanted.get("files") or {}).items():
         expect(f"{name} afterwards", thing, seen_as(Path(name), thing))
+
+
+def _compare_refusal(wanted: str, error: ValidationError) -> None:
+    """Compare the result that a case expects with the reason why its arguments are refused."""
+    told = "; ".join(f"{'.'.join(map(str, detail['loc']))}: {said(detail)}" for detail in error.errors())
+    expect("the result of checking the arguments", wanted if wanted in OUTCOMES or wanted not in told else told, told)
 
 
 async def _play(resource: Resource, context: Callable[[], FakeContext], case: Mapping[str, Any], tmp: Path) -> None:

@@ -43,7 +43,7 @@ from holdfast.resources.context import Completed
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.interfaces.binding import Bound
 from holdfast.resources.interfaces.host import BusError, Match, Signal
-from holdfast.resources.interfaces.registry import bind, demand
+from holdfast.resources.interfaces.registry import demand, offers
 from holdfast.resources.interfaces.results import Result
 from holdfast.resources.testing import SilentLog
 from holdfast.resources.watches import idle
@@ -207,7 +207,7 @@ async def _change(path: Path, root: Path) -> None:
 
 
 def _build(path: Path, root: Path) -> tuple[dict[str, Any], FakeProviderHost, Bound]:
-    """Return a case, its host, and the provider that serves the interface there."""
+    """Return a case, its host, and its provider, which need not fit the machine that runs the case."""
     interface, _, tool = path.parent.name.partition(".")
     root.mkdir()
     host = FakeProviderHost(root)
@@ -215,7 +215,10 @@ def _build(path: Path, root: Path) -> tuple[dict[str, Any], FakeProviderHost, Bo
     *shared, case = [placed(parsed(text), {"root": str(root)}) for text in texts]
     for given in [*shared, case.get("is") or {}]:
         host.become(given)
-    return case, host, bind(demand(interface), host, tool, tool=tool)
+    known = offers(demand(interface))
+    if tool not in known:
+        raise CaseFailed(f"{path.parent}: no provider {tool!r} of {interface}; available: {', '.join(sorted(known))}")
+    return case, host, Bound(known[tool], host)
 
 
 async def _compare_result(

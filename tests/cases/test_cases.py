@@ -29,7 +29,29 @@ def test_every_kind_has_a_case():
     """Kinds that use an interface need one in memory: tests/interfaces/test_kinds.py, resources/test_pkgrepo.py."""
     kinds = {kind for kind in KIND_MODULES if kind.partition(".")[0] not in WITH_INTERFACE}
 
-    assert kinds - {path.parent.name for path in CASES} == set()
+    without = kinds - {path.parent.name for path in CASES}
+    assert not without, "add tests/cases/<kind>/<behaviour>.yaml; resources/kind_testing.py describes these files"
+
+
+def declaring_mode(tmp_path, mode, result):
+    """Return a case of file.managed with this mode and this result, and an empty directory for its run."""
+    case, world = tmp_path / "file.managed" / "mode.yaml", tmp_path / "world"
+    case.parent.mkdir()
+    world.mkdir()
+    case.write_text(f"declared: {{name: '{{tmp}}/f', mode: {mode}}}\nwanted: {{result: {result}}}\n")
+    return case, world
+
+
+def test_a_case_may_expect_that_an_argument_is_refused(tmp_path):
+    """The result is the reason, or a part of it, after the name of the argument."""
+    run_case(*declaring_mode(tmp_path, "odd", "'mode: '"))
+
+
+@pytest.mark.parametrize("result", ["changed", "another reason"])
+def test_a_refused_argument_that_a_case_does_not_expect_is_reported(tmp_path, result):
+    """The message has the reason."""
+    with pytest.raises(CaseFailed, match=r"checking the arguments: wanted '.*', got .mode: .*odd"):
+        run_case(*declaring_mode(tmp_path, "odd", result))
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_functions_are_described_by_a_verb():
         for line, described in offenders(path.read_text())
     ]
 
-    assert found == []
+    assert not found, "begin the docstring of a function with a verb: `Return the nearest name.`"
 
 
 @pytest.mark.parametrize(

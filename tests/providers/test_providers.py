@@ -41,7 +41,25 @@ def test_every_function_of_a_provider_has_a_case(name: str) -> None:
     }
     called = {next(iter(parsed(case.read_text())["call"])) for case in CASES if case.parent.name == name}
 
-    assert functions - called == set()
+    where = f"tests/providers/{name}/<behaviour>.yaml; resources/provider_testing.py describes these files"
+    assert not functions - called, f"add a case for each function: {where}"
+
+
+def test_a_case_needs_no_command_of_the_machine_that_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The case answers for all commands; whether the provider fits the machine is not asked."""
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+
+    run_provider_case(HERE / "language.gem" / "compare.yaml", tmp_path)
+
+
+def test_a_case_of_a_provider_that_does_not_exist_is_reported(tmp_path: Path) -> None:
+    """The message lists the providers of the interface."""
+    case = tmp_path / "group.shadwo" / "add.yaml"
+    case.parent.mkdir()
+    case.write_text("{call: {list: {}}, wanted: {result: []}}")
+
+    with pytest.raises(CaseFailed, match="no provider 'shadwo' of group; available: busybox, shadow"):
+        run_provider_case(case, tmp_path)
 
 
 @pytest.mark.parametrize(
