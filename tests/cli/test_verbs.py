@@ -18,19 +18,12 @@ from holdfast.agent import verbs
 from holdfast.agent.control.decoding import decode_request, requests
 from holdfast.agent.control.request import ControlRequest, declared
 from holdfast_process import COMMAND, SRC, Agent, Tree, environment, in_process
+from sample_requests import needed
 
 NO_VERBS = {"internal", "table_requests"}
 """Modules of requests without a verb of a user."""
 INTERNAL = {"apply", "plan", "graph", "keeps", "get", "list", "subscribe"}
 """Requests without a verb of a user; `apply` and `plan` begin the session of a one-shot run."""
-NEEDED = {
-    "call": {"function": "pkg.list_installed"},
-    "trigger": {"identity": "a.b[c]"},
-    "why": {"identity": "a.b[c]"},
-    "get": {"table": "changes", "id": "a"},
-    "list": {"table": "changes"},
-}
-"""Verb -> what its request cannot do without."""
 HEAVY = (
     "asyncio",
     "pydantic",
@@ -51,6 +44,14 @@ def test_the_command_of_a_verb_has_the_name_of_its_module(name: str) -> None:
     assert command.name == name
     line = (command.help or "").partition(".")[0]
     assert " ".join(line.partition(";")[0].split()) in " ".join(in_process("--help", check=0).stdout.split())
+
+
+@pytest.mark.parametrize("name", verbs.names())
+def test_the_readme_names_each_verb(name: str) -> None:
+    """In a line or in a text that shows `holdfast` with its verbs."""
+    readme = (SRC.parent / "README.md").read_text()
+
+    assert re.search(rf"holdfast (?:\S+ \| )*{name}\b", readme), f"add a line with `holdfast {name}` to README.md"
 
 
 def test_each_verb_is_in_one_section() -> None:
@@ -74,7 +75,7 @@ def test_the_request_of_a_verb_is_in_the_module_of_the_verb() -> None:
 def test_a_request_equals_the_one_read_from_its_message() -> None:
     """Every request is checked; fields with their default are not sent."""
     for verb, request in requests().items():
-        given: dict[str, Any] = NEEDED.get(verb, {})
+        given = needed(request)
         made = request(**given)
         assert made.message() == {"verb": verb, **given}
         assert decode_request(json.dumps(made.message()).encode()) == made

@@ -16,6 +16,7 @@ from holdfast.agent.control.schema import ControlError
 from holdfast.agent.control.viewers import HIDDEN
 from holdfast.agent.verbs.status import Status
 from holdfast_process import Agent, Tree
+from sample_requests import needed
 from strangers import UID, as_a_stranger
 from view_client import answered, connected, first, told
 from viewed_agent import GID, GROUP, ViewedAgent, viewed_agent
@@ -102,8 +103,7 @@ def test_the_mode_of_the_socket_alone_lets_nobody_in(viewed: ViewedAgent) -> Non
 @pytest.mark.parametrize("verb", sorted(verb for verb, each in requests().items() if each.viewers == "no"))
 def test_other_requests_are_refused(viewed: ViewedAgent, verb: str) -> None:
     """Whoever sends them at this socket, and whatever their fields are."""
-    needed = {"call": {"function": "pkg.list_installed"}, "trigger": {"identity": "cmd.run[printing]"}}
-    said = told(viewed.view, verb, **needed.get(verb, {}))
+    said = told(viewed.view, verb, **needed(requests()[verb]))
 
     assert not said["ok"]
     assert said["code"] == "not-permitted", said
@@ -125,7 +125,8 @@ IDENTITIES = ("open", "secret", "closed", "closed/file", "closed/edited", "print
 
 def test_every_request_of_viewers_is_tested_here() -> None:
     """A new one must show that it tells nothing."""
-    assert {verb for verb, each in requests().items() if each.viewers != "no"} == LOOKS.keys() | LASTING.keys()
+    asked = {verb for verb, each in requests().items() if each.viewers != "no"}
+    assert asked == LOOKS.keys() | LASTING.keys(), "add the verb, with fields of its request, to LOOKS or LASTING"
 
 
 def test_viewers_learn_nothing_that_they_could_not_read(viewed: ViewedAgent) -> None:

@@ -18,8 +18,6 @@ from packages import wheel
 from repairs import Damage, all_repair_times, holds
 from shelf import ROWS, STATES, configuration, differing, kernel
 
-from holdfast.resources import registry
-
 pytestmark = pytest.mark.lab
 
 SOON = 1.0
@@ -29,10 +27,6 @@ OVERALL = 0.25
 """Greatest seconds for the median of all kinds. The goal is 50 ms, but other tests run at the same time."""
 SLOW = 20.0
 """Greatest seconds for a repair by a slow tool."""
-ELSEWHERE = frozenset({"pip.removed", "pip.uptodate"})
-"""Kinds of these families that the tests of the family cover."""
-BEFORE = frozenset({"file", "cron", "service"})
-"""Families with kinds that are older than the shelf."""
 
 reversible = [row for row in ROWS if row.reversible]
 removable = [row for row in ROWS if row.removed is not None]
@@ -100,20 +94,6 @@ def repaired(kept: Host) -> Mapping[str, Sequence[float | None]]:
         found[row.kind] += seconds
     print(kept.run("holdfast", "log", "--failed", check=False).stdout)  # noqa: T201 - shown with -rP
     return found
-
-
-def test_every_kind_has_a_row():
-    """A new kind of these families must have a row in the table."""
-    shown = {
-        kind
-        for row in ROWS
-        for states in (row.states, row.removed or {})
-        for kinds in states.values()
-        for kind in kinds
-    }
-    families = {row.kind.partition(".")[0] for row in ROWS} - BEFORE
-    kinds = {f"{family}.{name}" for family in families for name in registry.functions(family)}
-    assert kinds - shown == ELSEWHERE
 
 
 def test_a_plan_and_an_agent_in_noop_change_nothing(host: Host):

@@ -13,6 +13,7 @@ import pytest
 from holdfast.agent.model.docstrings import docs_of
 from holdfast.resources import registry
 from holdfast.resources.builtin import KIND_MODULES
+from holdfast.resources.case_files import parsed
 from holdfast.resources.contract import Resource
 from holdfast.states.compile.check import shape_of
 from holdfast.states.compile.compiler import Compiler
@@ -31,6 +32,27 @@ UNWATCHED = {
     "test": "nothing on the host belongs to it",
 }
 """Families and kinds without a watch of their own -> the reason."""
+SHELF = Path(__file__).parents[1] / "lab/shelf.yaml"
+NOT_ON_THE_SHELF = {
+    "cmd": "test_webserver.py",
+    "cron": "test_cron_and_sysctl.py",
+    "file": "attacks_on_files.py",
+    "git": "test_git.py",
+    "group": "test_accounts.py",
+    "iptables": "test_firewall.py",
+    "module": "test_calls.py",
+    "nftables": "test_firewall.py",
+    "pip.removed": "test_python_packages.py",
+    "pip.uptodate": "test_python_packages.py",
+    "pkg": "test_packages.py",
+    "pkgrepo": "test_pkgrepo.py",
+    "service": "test_services.py",
+    "sysctl": "test_cron_and_sysctl.py",
+    "test": "",
+    "ufw": "test_firewall.py",
+    "user": "test_accounts.py",
+}
+"""Families and kinds without a row in `shelf.yaml` -> the module of the lab that shows them; "test" manages nothing."""
 
 
 def problems(tmp_path: Path, text: str) -> tuple[Problem, ...]:
@@ -82,3 +104,24 @@ def test_every_kind_is_watched_or_says_why_not():
 
     assert {kind for kind in silent if not {kind, kind.partition(".")[0]} & UNWATCHED.keys()} == set()
     assert {word for word in UNWATCHED if not any(word in (kind, kind.partition(".")[0]) for kind in silent)} == set()
+
+
+def test_every_kind_is_shown_on_a_booted_host():
+    """By a row of the shelf, or by a module of the lab for its family; the table has no entry that is not used."""
+    rows = parsed(SHELF.read_text())["rows"].values()
+    declared = [states for row in rows for states in (row["states"], row.get("removed") or {})]
+    shown = {kind for states in declared for kinds in states.values() for kind in kinds}
+    others = KIND_MODULES.keys() - shown
+    without = {kind for kind in others if not {kind, kind.partition(".")[0]} & NOT_ON_THE_SHELF.keys()}
+
+    assert not without, f"add a row for each kind to {SHELF}; the head of the file says how"
+    assert NOT_ON_THE_SHELF.keys() <= {word for kind in others for word in (kind, kind.partition(".")[0])}
+    assert all((SHELF.parent / module).is_file() for module in NOT_ON_THE_SHELF.values() if module)
+
+
+@pytest.mark.parametrize("family", sorted({kind.partition(".")[0] for kind in KIND_MODULES}))
+def test_the_readme_names_each_family_of_kinds(family):
+    """In its list of what is managed."""
+    readme = SHELF.parents[2].joinpath("README.md").read_text()
+
+    assert f"`{family}." in readme, f"add `{family}.*` to the section What is managed of README.md"
