@@ -188,7 +188,7 @@ async def test_a_record_that_exists_is_replaced_only_on_request(site: Site, tmp_
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("{", "it is no JSON"),
+        ("{", "it is not JSON"),
         ("[]", "it is not a JSON object with table, id and values"),
         ('{"table": "hosts", "id": "x"}', "it is not a JSON object with table, id and values"),
         (json.dumps({**HOST, "more": 1}), "it is not a JSON object with table, id and values"),
@@ -197,8 +197,8 @@ async def test_a_record_that_exists_is_replaced_only_on_request(site: Site, tmp_
         (json.dumps({**HOST, "table": "strange"}), "there is no table 'strange'"),
         (json.dumps({**HOST, "values": {"id": "web1"}}), "Host lacks version"),
         (json.dumps({**HOST, "table": "published"}), "the records of published are for one database only"),
-        (json.dumps({**HOST, "id": "\udcff", "values": {"id": "\udcff", "version": "1"}}), "it is no JSON"),
-        ("[" * 100_000, "it is no JSON"),
+        (json.dumps({**HOST, "id": "\udcff", "values": {"id": "\udcff", "version": "1"}}), "it is not JSON"),
+        ("[" * 100_000, "it is not JSON"),
         ("x" * 5000, "it has more than"),
     ],
     ids=lambda value: value[:20],

@@ -16,6 +16,7 @@ import pytest
 
 from deadline import DEADLINE
 from holdfast.agent.engine.model.events import Notice, PassStarted, Ran
+from holdfast.agent.northbound.drivers import sqlite_groups
 from holdfast.agent.northbound.drivers.sqlite import SqliteDriver
 from holdfast.agent.records import of_run
 from holdfast.agent.records.askers import COMMAND as COMMAND_LENGTH
@@ -125,6 +126,7 @@ def test_a_database_that_cannot_be_used_costs_one_warning(
 ) -> None:
     """The run does its work and succeeds."""
     monkeypatch.setattr(of_run, "PATIENCE", 0.5)
+    monkeypatch.setattr(sqlite_groups, "PATIENCE", 0.2)
     tree("apply", check=0)
     db = sqlite3.connect(tree.root / "state/records.db", isolation_level=None)
     db.execute("pragma user_version = 99" if broken == "newer" else "begin immediate")

@@ -15,6 +15,7 @@ import pytest
 from deadline import DEADLINE
 from holdfast.agent.engine.model.events import Interrupted, PassEnded, PassRecord, PassStarted
 from holdfast.agent.engine.model.tally import Tally
+from holdfast.agent.northbound.drivers import sqlite
 from holdfast.agent.northbound.drivers.base import DbTransaction, Limits, Put
 from holdfast.agent.northbound.errors import Unavailable
 from holdfast.agent.records import recorder as module
@@ -187,8 +188,11 @@ async def test_a_status_is_as_old_as_its_result(desk: Desk, monkeypatch: pytest.
     assert (status.since, status.comment) == (2000.0, "pid 2")
 
 
-async def test_what_is_true_is_written_again_after_the_database_was_lost(desk: Desk) -> None:
+async def test_what_is_true_is_written_again_after_the_database_was_lost(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The host, conditions and statuses; what had happened before is lost."""
+    monkeypatch.setattr(sqlite, "AGENT_POLL", 0.05)
     desk.recorder.swapped(Path("/srv/states"), {"os": "Debian"})
     desk.health.set("watch-polling", "slow")
     desk.recorder.state.conditions(desk.health.conditions)

@@ -284,12 +284,18 @@ async def test_strings_that_are_there_at_the_start_count(tmp_path: Path) -> None
                     await host.world.set_string(key, "x" * (LIMIT * 2 // 3))
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes that fail soon while another program has locked the database."""
+    monkeypatch.setattr(sqlite_groups, "PATIENCE", 0.2)
+
+
+@pytest.mark.usefixtures("impatient")
 async def test_a_write_while_another_program_has_locked_the_database_fails_for_now(
-    agent: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    agent: LocalHost, tmp_path: Path
 ) -> None:
     """The error says why and may not recur; reads go on, and the next write works once the lock is gone."""
     await agent.world.set_string("color", "red")
-    monkeypatch.setattr(sqlite_groups, "PATIENCE", 0.2)
     rival = sqlite3.connect(tmp_path / "records.db", isolation_level=None)
     rival.execute("begin immediate")
     with pytest.raises(Temporary, match=r"cannot change the shared strings: .* locked"):

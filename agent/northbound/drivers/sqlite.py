@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.agent.northbound.call_thread import CallThread
-from holdfast.agent.northbound.drivers import sqlite_tables
+from holdfast.agent.northbound.drivers import sqlite_groups, sqlite_tables
 from holdfast.agent.northbound.drivers.base import DbTransaction, Driver, Snapshot, TableRow, WatchBatch
 from holdfast.agent.northbound.drivers.recent import RecentChanges
 from holdfast.agent.northbound.drivers.sqlite_bell import CommitBell
 from holdfast.agent.northbound.drivers.sqlite_errors import Busy, Damaged
 from holdfast.agent.northbound.drivers.sqlite_file import RecordFile
-from holdfast.agent.northbound.drivers.sqlite_groups import PATIENCE, REST, Call, GroupWriter
+from holdfast.agent.northbound.drivers.sqlite_groups import REST, Call, GroupWriter
 from holdfast.agent.northbound.drivers.sqlite_tables import Bounds, Commit, FileWriting
 from holdfast.agent.northbound.errors import NorthboundError, Unavailable
 
@@ -228,7 +228,7 @@ class SqliteDriver(Driver):
 
     async def _in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call a function of the file; try again while another process has locked the file, up to `PATIENCE`."""
-        until = asyncio.get_running_loop().time() + PATIENCE
+        until = asyncio.get_running_loop().time() + sqlite_groups.PATIENCE
         while True:
             try:
                 return await self._thread.run(function, *arguments)
