@@ -1,4 +1,4 @@
-"""Users and groups by name: fast, fresh, and with the name service as the last resort."""
+"""Users and groups by name: from cached files, which are read again after a change, or from the name service."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.resources import accounts
 
 
 def test_names_and_numbers():
-    """Names of this host, numbers as they are, None where a name service must be asked."""
+    """Names of this host have numbers, a number is kept, and None means that a name service must be asked."""
     assert accounts.local_uid("root") == 0
     assert accounts.local_gid("root") == 0
     assert accounts.local_uid("4711") == 4711
@@ -21,7 +21,7 @@ def test_names_and_numbers():
 
 
 def test_a_changed_file_is_read_again(tmp_path):
-    """A user added after the first look is seen at the next; lines that are no accounts are not."""
+    """A user that was added after the first call is found by the next one. Lines that are not accounts are ignored."""
     passwd = tmp_path / "passwd"
     passwd.write_text("root:x:0:0::/:/bin/sh\n+nis:x:7:7::/:/bin/sh\nnonsense\n")
     table = accounts.AccountTable(str(passwd))

@@ -1,4 +1,4 @@
-"""Access control lists of real files: the mask, default entries, whole directories, and what users could exploit."""
+"""Access control lists of real files: the mask, default entries, whole directories, and attacks by users."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def acl(path, attribute=ACL):
 
 @pytest.fixture
 def file(tmp_path):
-    """A file of mode 0640; the test is skipped where the file system has no ACLs."""
+    """A file of mode 0640. The test is skipped if the file system has no ACLs."""
     path = tmp_path / "f"
     path.write_text("x")
     path.chmod(0o640)
@@ -55,7 +55,7 @@ def ctx(tmp_path):
 
 
 async def test_an_entry_is_added_changed_and_removed(file, ctx):
-    """The mask follows; when it goes, the group does not gain what the mask had withheld."""
+    """The mask is adapted. When it is removed, the group does not gain rights that the mask had withheld."""
     assert not await declare(file, acl_name=UID, perms="rw").check_apply(ctx, True)
     assert acl(file)[USER, UID] == 6
     assert acl(file)[base(MASK)] == 6
@@ -71,7 +71,7 @@ async def test_an_entry_is_added_changed_and_removed(file, ctx):
 
 
 async def test_force_removes_other_entries_only_when_the_entry_changes(file, ctx):
-    """As in Salt: several states of one file may say it."""
+    """As in Salt, several states of one file may set `force`."""
     await declare(file, acl_name=1, perms="r").check_apply(ctx, True)
     await declare(file, acl_name=2, perms="r").check_apply(ctx, True)
     assert await declare(file, acl_name=2, perms="r", force=True).check_apply(ctx, True)
@@ -80,7 +80,7 @@ async def test_force_removes_other_entries_only_when_the_entry_changes(file, ctx
 
 
 async def test_default_entries_have_those_of_owner_group_and_others_beside_them(tmp_path, file, ctx):
-    """The kernel demands these; new files in the directory have the entries then."""
+    """The kernel demands these entries; new files in the directory inherit them."""
     directory = tmp_path / "d"
     directory.mkdir(mode=0o750)
     await declare(directory, acl_type="d:group", acl_name=UID, perms="rwx").check_apply(ctx, True)
@@ -98,7 +98,7 @@ async def test_default_entries_have_those_of_owner_group_and_others_beside_them(
 
 
 async def test_a_whole_directory_without_its_links(tmp_path, file, ctx):
-    """`X` grants the execution of directories and programs only; the target of a link is not touched."""
+    """`X` grants execution only for directories and programs; the target of a link is not changed."""
     tree, outside = tmp_path / "tree", tmp_path / "outside"
     (tree / "sub").mkdir(parents=True)
     for path, mode in ((outside, 0o600), (tree / "sub/program", 0o755), (tree / "text", 0o644)):
@@ -121,7 +121,7 @@ async def test_a_whole_directory_without_its_links(tmp_path, file, ctx):
 
 @as_root
 async def test_no_entry_for_what_a_user_may_have_put_there(tmp_path, file, ctx):
-    """A hard link of root's file in a user's directory, and a directory of root that a user may have moved."""
+    """Root's file behind a user's hard link is refused, and so is root's directory that a user may have moved."""
     home = tmp_path / "home"
     home.mkdir()
     os.link(file, home / "linked")
@@ -136,7 +136,10 @@ async def test_no_entry_for_what_a_user_may_have_put_there(tmp_path, file, ctx):
 
 
 async def test_undone_the_entry_is_as_before(file, ctx):
-    """With its former permissions, or gone, or several of them; if only some were there, no state describes that."""
+    """The former permissions of one or several entries are restored.
+
+    If only some entries existed, no state describes that.
+    """
     before = await declare(file, acl_name=UID, perms="rw").inverse(ctx)
     assert (before.kind, before.arguments["acl_name"]) == ("acl.absent", str(UID))
     await declare(file, acl_name=UID, perms="rw").check_apply(ctx, True)
@@ -168,7 +171,7 @@ async def test_undone_the_entry_is_as_before(file, ctx):
     ],
 )
 def test_what_is_no_entry_is_refused(arguments):
-    """At its place in the state file."""
+    """The error has the line of the argument."""
     with pytest.raises(ValidationError):
         declare("/x", **arguments)
 
@@ -180,7 +183,7 @@ ENTRIES = st.dictionaries(
 
 @given(ENTRIES, st.integers(0, 5), st.integers(0, 7))
 def test_lists_are_stored_exactly_and_nobody_gains_by_a_removal(entries, number, granted):
-    """What the kernel stores is what was meant; without an entry, all others may at most what they could before."""
+    """The kernel stores exactly the entries. After the removal of one, no other user has more rights than before."""
     assert _posix_acl.decoded(_posix_acl.encoded(entries)) == entries
     mask = entries.get(base(MASK), 7)
     left = _posix_acl.without(_posix_acl.put(entries, {(USER, number): granted}), [(USER, number)])
@@ -208,7 +211,7 @@ async def test_many_directories_of_a_user_are_not_open_at_once(tmp_path, file, c
 
 
 async def test_a_file_that_is_removed_during_the_walk_does_not_matter(tmp_path, file, ctx, monkeypatch):
-    """Neither before its ACL is read nor before it is changed."""
+    """The file may be removed before its ACL is read, or before it is changed."""
     tree = tmp_path / "tree"
     tree.mkdir()
     for name in "abc":

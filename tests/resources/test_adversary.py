@@ -2,8 +2,8 @@
 
 Nothing outside changes.
 
-A run makes the same calls each time, and on CI every exchange is tried before each of them: ten thousand runs, and
-minutes. Elsewhere each run of the tests tries some of them.
+A run makes the same calls each time. On CI, every exchange is tried before each of them, in ten thousand runs, which
+take minutes. Elsewhere, each run of the tests tries some of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has what a 
 
 USER = 12345
 SECRET = b"the secret of root"
-"""What is in the files that the user cannot read."""
+"""The content of files that the user cannot read."""
 ARCHIVE = tar(directory("d"), Entry("d/f", b"new\n"), Entry("d/e/g", b"new\n"), link("d/l", "f"), Entry("f", b"new\n"))
 
 DIRECTORIES = [
@@ -62,7 +62,7 @@ FILES = [
 
 
 class Scene:
-    """A directory of root's that must not change, and beside it one of the user's, with the managed path in it."""
+    """A directory of root that must not change, and beside it a directory of the user, which has the managed path."""
 
     def __init__(self, top: Path) -> None:
         self.outside, self.home = top / "outside", top / "home"
@@ -78,7 +78,7 @@ class Scene:
         self.before = state_of(top)
 
     def demand_untouched(self, top: Path) -> None:
-        """Nothing outside has changed, nothing is left behind, and the user can read no secret.
+        """Check that nothing outside has changed, that nothing is left behind, and that the user can read no secret.
 
         In root's directory that the user moved, only the managed file itself may be replaced, removed or created.
         """
@@ -96,7 +96,7 @@ class Scene:
 
 
 def swap_for_link(path: Path, target: Path) -> Callable[[], None]:
-    """Move something away and have a link of the user's in its place."""
+    """Move an entry away, and put a link of the user in its place."""
 
     def act() -> None:
         with suppress(OSError):
@@ -109,7 +109,7 @@ def swap_for_link(path: Path, target: Path) -> Callable[[], None]:
 
 
 def swap_for(path: Path, other: Path, *, link: bool) -> Callable[[], None]:
-    """Move something away and have another thing in its place: moved there, or as one more (hard) link of it."""
+    """Move an entry away, and put another one in its place, by a rename or as a hard link."""
 
     def act() -> None:
         with suppress(OSError):
@@ -150,7 +150,7 @@ ATTACKS: dict[str, Callable[[Scene], Callable[[], None]]] = {
 }
 """What the user may do at one moment."""
 ONE_IN = 7
-"""Outside CI, one in so many exchanges is tried; no divisor of the number of attacks."""
+"""Outside CI, one in so many exchanges is tried. It must not be a divisor of the number of attacks."""
 
 
 WORDS = {
@@ -213,7 +213,7 @@ KINDS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 async def _run(top: Path, kind: str, name: str, arguments: dict[str, Any], adversary: Adversary) -> bool:
-    """Return whether a run came to its end; one that was refused tells it by an error of ours."""
+    """Return whether a run succeeded. A refused run must raise an error of Holdfast."""
     given = {
         key: value.format(home=top / "home", top=top) if isinstance(value, str) else value
         for key, value in arguments.items()
@@ -238,7 +238,7 @@ async def _run(top: Path, kind: str, name: str, arguments: dict[str, Any], adver
 
 @pytest.fixture
 def memory() -> Iterator[Path]:
-    """A directory in memory: ten thousand scenes are set up in it, and on a disk that takes longer than all else."""
+    """A directory in memory: creating ten thousand scenes on a disk would take longer than everything else."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         yield Path(name)
 
@@ -247,9 +247,9 @@ def memory() -> Iterator[Path]:
     ("kind", "name", "arguments"), KINDS, ids=[f"{number}-{kind}" for number, (kind, _, _) in enumerate(KINDS)]
 )
 def test_no_exchange_at_any_moment_changes_anything_outside(memory, kind, name, arguments):
-    """Each exchange before each call.
+    """Each exchange is tried before each call.
 
-    And without one the kind does its work, so that the calls are those of a real run.
+    Without an exchange the kind does its work, so the calls are those of a real run.
     """
 
     def one(number: int, attack: str | None) -> tuple[bool, int]:

@@ -1,4 +1,4 @@
-"""Mail aliases: what is refused, what a removed state restores, the database, and that foreign lines keep each byte."""
+"""Mail aliases: refused arguments, reversal, the database, and other lines, which keep each byte."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def declare(kind="present", name="root", **arguments):
     ],
 )
 def test_what_would_be_another_entry_or_none_is_refused(arguments):
-    """At its place in the state file."""
+    """The error has the line of the argument."""
     with pytest.raises(ValidationError):
         declare(**arguments)
 
@@ -62,7 +62,7 @@ def test_targets_are_written_as_mail_servers_read_them(given_target, written):
 
 @pytest.fixture
 def mail(tmp_path, monkeypatch):
-    """A Postfix whose file is another one, with commands that only the test knows."""
+    """A Postfix whose alias file is another one, with commands that only the test knows."""
     for name in ("POSTCONF", "SENDMAIL", "SETTINGS"):
         monkeypatch.setattr(alias, name, str(tmp_path / name.lower()))
     (tmp_path / "postconf").touch()
@@ -100,14 +100,14 @@ async def test_the_file_and_the_database_are_those_of_postfix(mail):
 
 
 async def test_a_failure_of_newaliases_is_told(mail):
-    """With its message; the next run tries again."""
+    """The error has the message of `newaliases`; the next run tries again."""
     with pytest.raises(Permanent, match="cannot make the database of aliases: newaliases: no"):
         await declare(target="a").check_apply(world(mail, retcode=1, stderr="warning\nfatal: no\n"), True)
     assert not await declare(target="a").check_apply(world(mail, mail / "own.db"), True)
 
 
 async def test_without_a_database_the_file_is_enough(mail):
-    """As for Exim; that of Sendmail has one name."""
+    """Exim has no database. The database of Sendmail has a fixed name."""
     (mail / "postconf").unlink()
     assert not await declare(target="a").check_apply(world(mail), True)
     assert (mail / "aliases").read_text() == "root: a\n"
@@ -119,7 +119,7 @@ async def test_without_a_database_the_file_is_enough(mail):
 @pytest.mark.parametrize("text", ["", "root: a,\n b\n", 'root: "|/bin/x y"\nx: y\n'])
 @pytest.mark.parametrize("kind", ["present", "absent"])
 async def test_undone_the_alias_is_as_before(tmp_path, text, kind):
-    """With the same targets."""
+    """The alias has its former targets again."""
     file = tmp_path / "aliases"
     file.write_text(text)
     entry = declare(kind, config=str(file), **({"target": "z"} if kind == "present" else {}))
@@ -144,9 +144,9 @@ TEXT = st.lists(
 
 @given(TEXT)
 def test_an_edit_keeps_foreign_lines_and_is_right_at_once(text):
-    """Each byte of comments, blank lines, and other entries with the lines that continue them.
+    """Comments, blank lines, and other entries with their continuation lines keep each byte.
 
-    A last line without an end may get one.
+    A missing line feed at the end of the file may be added.
     """
     same = str if ended(text) == text else bare
     mine = {number for entry in aliases(text) if entry.name == "root" for number in entry.lines}

@@ -110,7 +110,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def do(world: Path, kind: str, apply: bool = True, **given: Any) -> tuple[bool, FakeContext]:
-    """Run a state of the group `tool`; return whether all was right, and its context."""
+    """Run a state of the group `tool`; return whether everything was as declared, and the context."""
     cls = registry.find(f"alternatives.{kind}")
     assert cls is not None
     ctx = Real(world)
@@ -118,7 +118,7 @@ async def do(world: Path, kind: str, apply: bool = True, **given: Any) -> tuple[
 
 
 async def test_from_nothing_to_nothing(world):
-    """Two alternatives, a choice, the automatic mode, and their removal; each is reported as Salt does."""
+    """Two alternatives are added, chosen, set to automatic mode, and removed; the reports are those of Salt."""
     link, one, two = str(world / "bin/tool"), str(world / "bin/one"), str(world / "bin/two")
     right, ctx = await do(world, "install", apply=False, link=link, path=one, priority=10)
     assert (right, ctx.calls) == (False, [])
@@ -144,7 +144,7 @@ async def test_from_nothing_to_nothing(world):
 
 @pytest.mark.parametrize("damage", ["unlink bin/tool", "unlink chosen/tool", "point chosen/tool", "unlink admin/tool"])
 async def test_damaged_links_are_restored(world, damage):
-    """The common link, the link to the chosen alternative, and the file of the group."""
+    """The common link, the link to the chosen alternative, and the file of the group are repaired."""
     link, one = str(world / "bin/tool"), str(world / "bin/one")
     await do(world, "install", link=link, path=one, priority=10)
     verb, _, name = damage.partition(" ")
@@ -156,7 +156,7 @@ async def test_damaged_links_are_restored(world, damage):
 
 
 async def test_a_new_priority_keeps_the_slaves(world):
-    """The tool would forget them."""
+    """Without an option, the tool would drop the slaves."""
     link, one = str(world / "bin/tool"), str(world / "bin/one")
     slave = ("--slave", str(world / "bin/tool.1"), "tool.1", str(world / "bin/two"))
     await Real(world).run("update-alternatives", "--install", link, "tool", one, "5", *slave)
@@ -166,7 +166,7 @@ async def test_a_new_priority_keeps_the_slaves(world):
 
 
 async def test_what_was_there_before(world):
-    """Each state is undone by the declaration that it gives."""
+    """Each state is undone by its inverse."""
     link, one, two = str(world / "bin/tool"), str(world / "bin/one"), str(world / "bin/two")
     find, ctx = registry.find, Real(world)
     install = find("alternatives.install").declare("tool", link=link, path=two, priority=1)
@@ -184,7 +184,7 @@ async def test_what_was_there_before(world):
 
 
 async def test_errors_say_what_is_there(world):
-    """A path that is no alternative, one that does not exist, a damaged file, and a file in the place of a link."""
+    """A path that is not an alternative, a missing path, a damaged file, and a file in place of a link are named."""
     link, one = str(world / "bin/tool"), str(world / "bin/one")
     with pytest.raises(HoldfastError, match="/no/such doesn't exist"):
         await do(world, "install", link=link, path="/no/such", priority=1)
@@ -198,7 +198,7 @@ async def test_errors_say_what_is_there(world):
     kept = (world / "admin/tool").stat().st_mtime_ns
     with pytest.raises(HoldfastError, match=f"{link} is a file, and the tool replaces only links; move it away, or"):
         await do(world, "install", link=link, path=one, priority=10)
-    assert (world / "admin/tool").stat().st_mtime_ns == kept  # a write would be an event, and the agent would try again
+    assert (world / "admin/tool").stat().st_mtime_ns == kept  # a write would be an event
     (world / "admin/tool").write_text("auto\n/x\n\n/y\n")
     with pytest.raises(HoldfastError, match="the alternative /y is incomplete"):
         await do(world, "auto")
@@ -206,6 +206,6 @@ async def test_errors_say_what_is_there(world):
 
 @pytest.mark.parametrize(("name", "path"), [("-x", "/x"), ("a/b", "/x"), ("a b", "/x"), ("x", "/x\ny"), ("x", "x")])
 def test_names_that_the_tool_would_misread(name, path):
-    """They are refused before anything runs."""
+    """Such names are refused before anything runs."""
     with pytest.raises(ValidationError):
         registry.find("alternatives.set").declare(name, path=path)

@@ -22,7 +22,7 @@ def unpacked(data: bytes, size: int = 1 << 20) -> Unpacked:
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
 def test_streams_that_follow_each_other_are_one_content(compress: Callable[[bytes], bytes]) -> None:
-    """However the data are cut into pieces, also within the bytes that tell the compression, and with zeros between."""
+    """The data may be read in pieces of any size, also within the magic bytes, and have zeros between streams."""
     data = compress(b"one\n") + bytes(8) + compress(b"") + compress(b"two\n") + bytes(4)
     for size in (1, 3, len(data)):
         content = unpacked(data, size)
@@ -30,6 +30,6 @@ def test_streams_that_follow_each_other_are_one_content(compress: Callable[[byte
 
 
 def test_many_tiny_streams_take_linear_time() -> None:
-    """At the end of a stream only a limited part of what follows is copied: 16 times as many take 16 times as long."""
+    """At the end of a stream, only a part of the rest is copied: 16 times as many streams take 16 times as long."""
     few, many = (gzip.compress(b"") * number for number in (3_000, 48_000))
     assert effort(lambda: unpacked(many).drain(), 32, lambda: unpacked(few).drain()) < 32

@@ -1,4 +1,4 @@
-"""How the process that changed something is told to people and to programs."""
+"""How the process that changed something is shown to people and to programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DEPLOY = Author(4242, "vim", "vim /etc/motd", 0, "root", "deploy", "session-3.sc
 
 
 def test_an_actor_is_told_by_its_command_line_its_pid_and_its_login_user() -> None:
-    """The user of the login is told in place of the user that sudo has made of it."""
+    """The login user is shown, not the user that sudo has switched to."""
     assert str(DEPLOY) == "vim /etc/motd, pid 4242, login user deploy"
 
 
@@ -20,31 +20,31 @@ def test_without_a_login_the_user_and_the_unit_are_told() -> None:
 
 
 def test_a_process_whose_command_line_is_not_known_is_told_by_its_name() -> None:
-    """It belongs to an untrusted user, or has just ended."""
+    """The process belongs to an untrusted user, or has just ended."""
     assert str(DEPLOY._replace(command="")) == "vim, pid 4242, login user deploy"
 
 
 def test_what_is_not_known_is_said() -> None:
-    """A process that had ended has only a number, one of another namespace not even that."""
+    """A process that has ended has only a number; a process of another namespace does not even have that."""
     assert str(Author(7)) == "unknown: pid 7 had ended"
     assert str(Author(0)) == "unknown: a process outside of this container"
 
 
 def test_a_command_line_forges_neither_words_nor_lines() -> None:
-    """The process chooses it: a comma is told in quotation marks, control characters are escaped."""
+    """The process chooses its command line, so a text with a comma is quoted, and control characters are escaped."""
     assert str(Author(7, "x", "vim, pid 1, login user root")) == '"vim, pid 1, login user root", pid 7'
     assert str(Author(7, "x", "a\n\x1b[31mb")) == "a\\x0a\\x1b[31mb, pid 7"
 
 
 def test_a_long_command_line_is_cut() -> None:
-    """Programs cut it as well."""
+    """The fields for programs are cut, too."""
     author = Author(7, "x", "y" * 5000)
     assert str(author) == f"{'y' * SHOWN}..., pid 7"
     assert author.fields()["command"] == f"{'y' * SHOWN}..."
 
 
 def test_secrets_are_masked_before_the_command_line_is_cut() -> None:
-    """A part of a secret at the end of the text would not be recognised."""
+    """Otherwise, a part of a secret at the end of the text would not be recognised."""
     secret = "correct-horse-battery"
     author = Author(7, "x", "y" * (SHOWN - 5) + secret).masked(Redactor({"password": secret}))
     assert secret[:5] not in str(author)
@@ -57,7 +57,7 @@ def test_secrets_are_masked_before_the_command_line_is_cut() -> None:
 
 
 def test_programs_get_what_is_known_by_field() -> None:
-    """A field that is not known is left out."""
+    """Unknown fields are left out."""
     assert DEPLOY.fields() == {
         "pid": 4242,
         "name": "vim",

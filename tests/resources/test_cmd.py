@@ -1,4 +1,4 @@
-"""Commands of states, really run."""
+"""Commands of states, which really run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def run(host: LocalHost, kind: str, name: str, **arguments):
 
 
 async def test_what_it_did_is_reported_and_published(host, tmp_path):
-    """Output, status and process id are changes and values for receivers; shell, cwd and env are as told."""
+    """Output, status and process id are changes and values for receivers; shell, cwd and env are as declared."""
     ctx = await run(host, "cmd.run", 'echo "$A-$B"; pwd; echo bad >&2', cwd=str(tmp_path), env=[{"A": 1}, "B=2"])
 
     changes = ctx.report.changes
@@ -48,7 +48,7 @@ async def test_flood_is_cut_with_a_note(host):
 
 
 async def test_timeout(host):
-    """A command that does not end is killed; trying again may help."""
+    """A command that does not end is killed; the failure is temporary."""
     began = time.monotonic()
     with pytest.raises(Temporary, match=r"^'sleep 99' exceeded its timeout of 0\.2 s and was killed$"):
         await run(host, "cmd.run", "sleep 99", timeout=0.2)
@@ -56,7 +56,7 @@ async def test_timeout(host):
 
 
 async def test_stop_signal_comes_first(host, tmp_path):
-    """A command that tidies up on SIGINT alone has the time for it."""
+    """A command that cleans up on SIGINT has time for this."""
     script = f"trap 'echo asked >{tmp_path}/told; exit' INT; while :; do sleep 0.01; done"
     with pytest.raises(Temporary, match="was killed"):
         await run(host, "cmd.run", script, timeout=0.3, stop_signal="SIGINT")
@@ -67,7 +67,7 @@ async def test_stop_signal_comes_first(host, tmp_path):
     ("written", "name"), [("INT", "INT"), ("sigint", "INT"), (2, "INT"), ("15", "TERM"), ("KILL", "KILL")]
 )
 def test_signals_are_named_in_several_ways(written, name):
-    """With SIG or without, in capitals or not, or by number."""
+    """A signal may be written with or without SIG, in capital or small letters, or as a number."""
     assert registry.find("cmd.run").declare("true", stop_signal=written).stop_signal == name
 
 
@@ -82,14 +82,14 @@ def test_signals_are_named_in_several_ways(written, name):
     ],
 )
 def test_wrong_signals_are_refused_with_a_hint(written, told):
-    """Before anything runs."""
+    """Wrong signals are refused before anything runs."""
     with pytest.raises(ValidationError) as caught:
         registry.find("cmd.run").declare("true", stop_signal=written)
     assert told in str(caught.value)
 
 
 async def test_command_that_is_timed_out_is_named_by_its_beginning(host):
-    """Not by its shell, and not by all of a long script."""
+    """The error shows neither the shell nor the whole of a long script."""
     with pytest.raises(Temporary, match=r"^'sleep 99; : x{67}…' exceeded its timeout"):
         await run(host, "cmd.run", f"sleep 99; : {'x' * 500}", timeout=0.1)
 
@@ -136,7 +136,7 @@ async def test_stateful_without_a_verdict(host):
 
 
 async def test_script(host, tmp_path):
-    """A script runs with the interpreter of its first line, and with its arguments; nothing of it is left."""
+    """A script runs with the interpreter of its first line, and with its arguments; it leaves no file."""
     (tmp_path / "states" / "s.py").write_text("#!/usr/bin/env python3\nimport sys; print(sys.argv[1:])\n")
     (tmp_path / "states" / "s.sh").write_text("echo {{ word }} $1\n")
 
@@ -161,7 +161,7 @@ async def test_as_another_user(host, tmp_path):
 
 
 def test_wrong_arguments_are_told_together():
-    """All mistakes of one state come in one error."""
+    """One error has all mistakes of a state."""
     with pytest.raises(ValidationError) as caught:
         registry.find("cmd.run").declare("x", umask="9", env=[1], timeout=-1, nonsense=1)
     assert {error["loc"][0] for error in caught.value.errors()} == {"umask", "env", "timeout", "nonsense"}
@@ -169,20 +169,20 @@ def test_wrong_arguments_are_told_together():
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 async def test_script_of_another_user_is_closed_to_others(host, tmp_path):
-    """It may hold a password from the pillar: its user reads it, and nobody else."""
+    """The script may contain a password from the pillar, so only its user can read it."""
     (tmp_path / "states" / "mode").write_text("stat -c '%a %U' \"$0\"\n")
     assert (await run(host, "cmd.script", "salt://mode", runas="daemon")).report.changes["stdout"] == "500 daemon"
     assert (await run(host, "cmd.script", "salt://mode")).report.changes["stdout"] == "500 root"
 
 
 async def test_script_may_remove_itself(host, tmp_path):
-    """That is no error of the state."""
+    """The state succeeds although the script has removed itself."""
     (tmp_path / "states" / "s").write_text('rm "$0"; echo gone\n')
     assert (await run(host, "cmd.script", "salt://s")).report.changes["stdout"] == "gone"
 
 
 async def test_script_of_nobody(host, tmp_path):
-    """A user that there is not is told as such."""
+    """The error says that the user does not exist."""
     (tmp_path / "states" / "s").write_text("true\n")
     with pytest.raises(Permanent, match=r"as no-such-user: there is no such user"):
         await run(host, "cmd.script", "salt://s", runas="no-such-user")

@@ -37,14 +37,14 @@ def script(tmp_path) -> str:
 
 
 async def run(host: LocalHost, name: str, **arguments) -> str:
-    """Return what a script said."""
+    """Return the output of a script."""
     ctx = host.context("cmd.script[x]")
     await registry.find("cmd.script").declare(name, **arguments).check_apply(ctx, True)
     return str(ctx.report.changes["stdout"])
 
 
 async def test_script_of_a_user_is_not_run_by_root(host, script):
-    """Its user would be root; another user may run it."""
+    """The user who owns the script would become root. The script may run as another user."""
     for runas in (None, "root"):
         with pytest.raises(Permanent, match="it belongs to uid 12345"):
             await run(host, script, runas=runas)
@@ -52,13 +52,13 @@ async def test_script_of_a_user_is_not_run_by_root(host, script):
 
 
 async def test_template_of_a_user_is_not_rendered(host, script):
-    """It would be rendered with root's rights, whoever runs the result."""
+    """The template would be rendered with root's rights, whichever user runs the result."""
     with pytest.raises(Permanent, match="it belongs to uid 12345"):
         await run(host, script, runas="daemon", template="jinja", context={"word": "hi"})
 
 
 async def test_script_is_given_away_when_it_is_complete(monkeypatch, tmp_path):
-    """Until then it is root's alone; an error leaves nothing, whatever it is."""
+    """Until then, the script belongs to root. Any error leaves no file."""
     seen = []
 
     def fchown(descriptor, uid, gid):
@@ -74,7 +74,7 @@ async def test_script_is_given_away_when_it_is_complete(monkeypatch, tmp_path):
 
 
 async def test_script_is_not_written_where_another_could_exchange_it(tmp_path):
-    """A /tmp that lost its sticky bit: any user would be the one who runs it."""
+    """In a /tmp without its sticky bit, any user could exchange the script."""
     tmp_path.chmod(0o777)
     with pytest.raises(
         Permanent, match=f"cannot trust {tmp_path}/holdfast-script-[0-9a-f]*: {tmp_path}: anyone may write it"
@@ -84,7 +84,7 @@ async def test_script_is_not_written_where_another_could_exchange_it(tmp_path):
 
 
 async def test_what_a_user_puts_in_place_of_a_script_does_no_harm(host, tmp_path):
-    """A directory of the user's stays, and the state comes out as the script did."""
+    """A directory that the user has put there stays, and the result of the state is that of the script."""
     (tmp_path / "states/s").write_text('rm "$0"; mkdir "$0"; echo "$0"\n')
     left = Path(await run(host, "salt://s", runas="daemon"))
 

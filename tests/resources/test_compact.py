@@ -10,14 +10,14 @@ from holdfast.resources.kinds.file.managed import Managed
 
 @pytest.fixture
 def declared():
-    """One as pydantic makes it, and an equal one that was made compact."""
+    """A resource that pydantic made, and an equal one that was made compact."""
     plain, small = (Managed.declare("/etc/motd", contents="hello", mode="0644") for _ in range(2))
     compact(small)
     return plain, small
 
 
 def test_a_compact_resource_is_the_same_resource(declared):
-    """Its fields in their order, what was given, its text, its hash and its copies."""
+    """Its fields in order, its given fields, its text, its hash and its copies are the same."""
     plain, small = declared
     assert small == plain
     assert small.cmp(plain) is None
@@ -34,7 +34,7 @@ def test_a_compact_resource_is_the_same_resource(declared):
 
 
 def test_a_compact_resource_shares_what_is_not_its_own(declared):
-    """The names of its fields, and the set of those that were given."""
+    """The names of its fields, and the set of given fields, are shared with others."""
     plain, small = declared
     other = Managed.declare("/etc/issue", contents="other", mode="0600")
     compact(other)
@@ -43,15 +43,15 @@ def test_a_compact_resource_shares_what_is_not_its_own(declared):
 
 
 def test_no_kind_has_too_many_fields_to_share_their_names():
-    """One more than CPython shares would take more memory than before."""
+    """One field more than CPython shares would take more memory than without sharing."""
     assert len(Managed.model_fields) <= SHARED
 
 
 def test_names_are_shared_however_many_were_made_before():
-    """Instances that are not compact take nothing from those that are."""
+    """Instances that are not compact use up none of the shared names."""
 
     class Many(Managed, kind="zfile.many"):
-        """A class of which nothing was made yet."""
+        """A class without earlier instances."""
 
     assert len(Many.model_fields) == len(Managed.model_fields)
     plain = [Many.declare("/etc/motd", contents="hello") for _ in range(40)]

@@ -104,7 +104,7 @@ async def test_a_missing_file_is_made_with_its_mode_and_a_missing_directory_is_a
 
 
 async def test_what_fails_its_check_is_not_put_in_place(host, file):
-    """And no temporary file is left."""
+    """The file stays as it is, and no temporary file is left."""
     before = file.read_bytes()
     with pytest.raises(Permanent, match="port 0"):
         await port(file, "0").check_apply(host.context("a"), True)
@@ -113,7 +113,7 @@ async def test_what_fails_its_check_is_not_put_in_place(host, file):
 
 
 async def test_a_change_by_another_program_during_the_edit_is_not_lost(host, file, monkeypatch):
-    """The attempt is made again at once."""
+    """Another attempt follows at once."""
 
     async def meanwhile(self, ctx, path):
         file.write_text("90 other\n")
@@ -126,7 +126,7 @@ async def test_a_change_by_another_program_during_the_edit_is_not_lost(host, fil
 
 @pytest.mark.parametrize(("make", "told"), [(os.mkdir, "it is a directory"), (os.mkfifo, "it is a fifo")])
 async def test_what_is_no_file_is_told(host, tmp_path, make, told):
-    """A directory and a FIFO are not read."""
+    """A directory and a FIFO are reported, and not read."""
     make(tmp_path / "odd")
     with pytest.raises(Permanent, match=told):
         await port(tmp_path / "odd").check_apply(host.context("a"), False)
@@ -134,7 +134,7 @@ async def test_what_is_no_file_is_told(host, tmp_path, make, told):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
 async def test_the_file_of_a_user_stays_that_users_and_a_link_of_a_user_is_not_followed(host, tmp_path):
-    """Root's file behind a user's link is not edited."""
+    """A file of root is not edited through a link of a user."""
     home = tmp_path / "home"
     home.mkdir()
     (home / "f").write_text("")
@@ -158,7 +158,10 @@ def append(path):
 @pytest.mark.parametrize("entry", [port, append])
 @pytest.mark.parametrize("apply", [False, True])
 async def test_a_dangling_link_that_cannot_be_followed_afterwards_is_an_error(host, tmp_path, entry, apply):
-    """One of a user, in whose directory a file of root would be made; and one to a directory that does not exist."""
+    """One link belongs to a user, and would make root create a file for that user.
+
+    The other leads to a missing directory.
+    """
     users = tmp_path / "users"
     users.mkdir()
     os.chown(users, 12345, 12345)
@@ -174,7 +177,7 @@ async def test_a_dangling_link_that_cannot_be_followed_afterwards_is_an_error(ho
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
 async def test_a_dangling_link_is_followed_where_the_new_file_is_its_owner_s(host, tmp_path, monkeypatch):
-    """A key of a user whose file of keys is a link into the same home; and any link of root."""
+    """A user's file of keys may be a link into the same home; links of root may lead anywhere."""
     home = tmp_path / "home"
     home.mkdir()
     (home / "link").symlink_to("new")
@@ -196,13 +199,13 @@ async def test_a_dangling_link_is_followed_where_the_new_file_is_its_owner_s(hos
 
 @given(st.text(alphabet="ab \n#é\udcff"))
 def test_an_edit_of_an_edited_text_changes_nothing(text):
-    """For the kind above: what it reads after an edit is what is declared."""
+    """After an edit, the kind above reads the declared value."""
     entry = port("/etc/x")
     assert entry.read(entry.edited(text)) == entry.desired()
 
 
 async def test_the_diff_shows_the_edit_that_was_made(host, file, monkeypatch):
-    """Not the one that the probe foresaw: another state of the same file has run in between."""
+    """Another state has edited the file after the probe; the diff does not contain its edit."""
     file.write_text("80 www\n")
     file.chmod(0o644)
     ctx = host.context("a")
@@ -219,7 +222,7 @@ async def test_the_diff_shows_the_edit_that_was_made(host, file, monkeypatch):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
 async def test_a_secret_of_root_is_not_read_where_a_user_may_have_put_it(host, tmp_path):
-    """A plan does not even compare it: the report could tell the user what is in the file."""
+    """A plan does not even compare the file, because the report could reveal its content to the user."""
     (tmp_path / "secret").write_text("80 www\n")
     (tmp_path / "secret").chmod(0o600)
     home = tmp_path / "home"
@@ -233,7 +236,7 @@ async def test_a_secret_of_root_is_not_read_where_a_user_may_have_put_it(host, t
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
 @pytest.mark.parametrize(("uid", "mode"), [(12345, 0o600), (0, 0o664)])
 async def test_a_file_that_a_user_can_write_has_a_smaller_limit(host, file, uid, mode):
-    """A user could otherwise keep the agent busy for a minute."""
+    """Otherwise, a user could keep the agent busy for a minute."""
     file.write_text("1 a\n" * (1 << 18) + "\n")
     assert not await port(file).check_apply(host.context("a"), False)
     os.chown(file, uid, 12345)
@@ -243,7 +246,7 @@ async def test_a_file_that_a_user_can_write_has_a_smaller_limit(host, file, uid,
 
 
 async def test_a_large_text_does_not_block_the_event_loop(host, file, monkeypatch):
-    """It is parsed and edited in threads."""
+    """Large texts are parsed and edited in threads."""
     threads = set()
     for name in ("read", "edited"):
         call = getattr(Port, name)

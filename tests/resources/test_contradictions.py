@@ -81,7 +81,7 @@ def test_declarations_that_can_both_hold(one: tuple, other: tuple) -> None:
     ],
 )
 def test_declarations_that_cannot_both_hold(one: tuple, other: tuple, why: str) -> None:
-    """And the reason."""
+    """The reason names the difference."""
     left, right = (declare(kind, name, **(rest[0] if rest else {})) for kind, name, *rest in (one, other))
 
     assert left.contradicts(right) == why
@@ -103,7 +103,7 @@ def test_declarations_that_cannot_both_hold(one: tuple, other: tuple, why: str) 
     ],
 )
 def test_a_part_that_is_not_in_the_declared_content(kind: str, arguments: dict[str, object]) -> None:
-    """Whichever of the two comes first: it would be put there and taken away for ever, or never be found."""
+    """In either order: the part would be added and removed again and again, or never be found."""
     whole, part = declare("file.managed", "/f", contents="a\nb\nk=1"), declare(kind, "/f", **arguments)
 
     why = f"{kind} changes the content that file.managed declares; put it there, or set replace: false"

@@ -1,4 +1,4 @@
-"""Crontabs: what is random, what is undone, whose turn it is; more in tests/cases."""
+"""Crontabs: random values, reversal, and several jobs at once. More is in tests/cases."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TAG = "# Lines below here are managed by Salt, do not edit\n"
 
 
 class Spool(FakeContext):
-    """A host with one crontab, and a `crontab` that takes its time."""
+    """A host with one crontab, and a slow `crontab`."""
 
     tab = ""
 
     async def run(self, *argv, stdin=None, **_):
-        """List the table, or put another in its place."""
+        """List the crontab, or replace it."""
         shown = self.tab
         await asyncio.sleep(0)
         if argv[-1] == "-":
@@ -39,7 +39,7 @@ def ctx(tmp_path):
 
 
 async def test_random_is_the_same_each_time_and_another_on_each_host(ctx, tmp_path):
-    """So that a job that was removed comes back as it was, and a hundred hosts do not start theirs at once."""
+    """A removed job is restored as it was, and a hundred hosts do not start their jobs at once."""
     wanted = Present.declare(
         "/bin/x", minute="random", hour="random", daymonth="random", month="random", dayweek="random"
     )
@@ -61,7 +61,7 @@ async def test_random_is_the_same_each_time_and_another_on_each_host(ctx, tmp_pa
 
 
 async def test_random_and_another_change_keep_the_random_value(ctx):
-    """Only what differs is changed."""
+    """Only the field that differs is changed."""
     ctx.tab = f"{TAG}# SALT_CRON_IDENTIFIER:x\n17 3 * * * /bin/x\n"
     await Present.declare("/bin/x", identifier="x", minute="random", hour=4).check_apply(ctx, True)
 
@@ -69,7 +69,7 @@ async def test_random_and_another_change_keep_the_random_value(ctx):
 
 
 async def test_jobs_of_one_user_that_are_put_back_at_the_same_time_are_all_there(ctx):
-    """A crontab is read, edited and written whole: each waits for its turn."""
+    """A crontab is read, edited and written as a whole, so each run waits for its turn."""
     jobs = [Present.declare(f"/bin/x{number}") for number in range(9)]
     await asyncio.gather(*(job.check_apply(ctx, True) for job in jobs))
 
@@ -89,7 +89,7 @@ async def test_jobs_of_one_user_that_are_put_back_at_the_same_time_are_all_there
     "state", [Present.declare("/bin/x", identifier="x", minute=5, comment="new"), Absent.declare("x", identifier="x")]
 )
 async def test_undone_the_crontab_is_as_before(ctx, before, state):
-    """Whatever the job was."""
+    """The former crontab is restored, whatever the job was."""
     ctx.tab = before
     declaration = await state.inverse(ctx)
     await state.check_apply(ctx, True)
@@ -101,9 +101,9 @@ async def test_undone_the_crontab_is_as_before(ctx, before, state):
 
 @pytest.mark.parametrize("words", [OWN, SALT], ids=["own", "Salt's"])
 async def test_a_crontab_keeps_the_words_that_it_has(ctx, words):
-    """Jobs under Salt's marks are the same jobs.
+    """Jobs with Salt's marks count as the same jobs.
 
-    Nothing is written twice, and the crontab does not get a second line of ours.
+    Nothing is written twice, and the crontab does not get a second header line.
     """
     ctx.tab = before = f"{words.tag}\n# {words.mark}x\n5 * * * * /bin/x\n"
 
@@ -115,7 +115,7 @@ async def test_a_crontab_keeps_the_words_that_it_has(ctx, words):
 
 @pytest.mark.parametrize(("salt_names", "words"), [(False, OWN), (True, SALT)])
 async def test_a_new_crontab_is_named_as_the_settings_say(ctx, salt_names, words):
-    """After Holdfast, unless `salt_names` is set."""
+    """The marks have Holdfast's name, unless `salt_names` is set."""
     ctx.salt_names = salt_names
 
     await Present.declare("/bin/x", identifier="x").check_apply(ctx, True)
@@ -123,7 +123,7 @@ async def test_a_new_crontab_is_named_as_the_settings_say(ctx, salt_names, words
 
 
 async def test_marks_of_both_in_one_crontab_are_understood(ctx):
-    """A job is told by its identifier, whoever has written it."""
+    """A job is recognised by its identifier under either mark."""
     ctx.tab = f"{SALT.tag}\n# {OWN.mark}x\n5 * * * * /bin/x\n# {SALT.mark}y\n5 * * * * /bin/y\n"
 
     assert await Present.declare("/bin/x", identifier="x", minute=5).check_apply(ctx, True)
@@ -131,7 +131,7 @@ async def test_marks_of_both_in_one_crontab_are_understood(ctx):
 
 
 def test_a_job_needs_its_user_cron_and_what_it_runs():
-    """So that it is not started before its script is there, though no state says so."""
+    """Automatic edges keep the job from starting before its script exists."""
     needs = {
         (dependency.type, dependency.value)
         for dependency in Present.declare("sh /opt/x --all", user="app").dependencies()
@@ -141,7 +141,7 @@ def test_a_job_needs_its_user_cron_and_what_it_runs():
 
 
 def test_a_crontab_that_is_not_changed_keeps_each_byte():
-    """Whatever is in it: what is not understood as well."""
+    """Lines that the parser does not understand are kept, too."""
     text = (
         f"#!x\n\n  5 1 * * 1-5\t/bin/a  \n{TAG}\n# a\n\nA = 'b c'\n"
         "#DISABLED#no job\n@x\n#DISABLED#@daily  y % z\n\n# end\n"
@@ -151,7 +151,7 @@ def test_a_crontab_that_is_not_changed_keeps_each_byte():
 
 
 def test_the_header_that_some_implementations_show_is_not_part_of_it():
-    """It would be there once more after each change."""
+    """Otherwise, each change would add the header once more."""
     assert (
         Crontab.read("# DO NOT EDIT THIS FILE - edit the master and reinstall.\n# (x)\n# (y)\n@daily x\n").text()
         == "@daily x\n"
@@ -171,13 +171,13 @@ def test_the_header_that_some_implementations_show_is_not_part_of_it():
     ],
 )
 def test_what_would_not_be_one_line_is_refused(wrong):
-    """A crontab is made of lines."""
+    """A line feed in a value would make another line of the crontab."""
     with pytest.raises(ValidationError):
         Present.declare(**{"name": "/bin/x", **wrong})
 
 
 async def test_the_crontab_before_a_file_is_its_inverse(ctx):
-    """Reversing puts back the crontab, even an empty one."""
+    """A reversal restores the former crontab, even an empty one."""
     ctx.tab = "* * * * * /bin/own\n"
     kind, arguments, kept = await File.declare("salt://tab", user="app").inverse(ctx)
 
@@ -195,7 +195,7 @@ async def test_the_crontab_before_a_file_is_its_inverse(ctx):
     ],
 )
 def test_a_crontab_needs_a_source_that_can_be_verified(arguments, message):
-    """A name that is no source, and a remote one without a hash, are refused."""
+    """A name that is not a source, and a remote source without a hash, are refused."""
     with pytest.raises(ValidationError) as caught:
         File.model_validate(arguments)
 
@@ -203,7 +203,7 @@ def test_a_crontab_needs_a_source_that_can_be_verified(arguments, message):
 
 
 async def test_a_crontab_with_a_nul_character_is_refused(ctx):
-    """Cron would read it only up to there."""
+    """Cron would read the crontab only up to the NUL character."""
     ctx.sources = {"salt://tab": "* * * * * x\0y\n"}
     with pytest.raises(Permanent, match="it has a NUL character"):
         await File.declare("salt://tab").check_apply(ctx, True)

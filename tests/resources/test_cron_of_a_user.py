@@ -1,4 +1,4 @@
-"""Crontabs that users write themselves, as large and as odd as they like."""
+"""Crontabs that users write themselves, of any size and content."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ MANY = 1 << 18
     ids=["blanks in a job", "blanks in a value", "blanks around =", "no job", "comments and blank lines"],
 )
 def test_any_text_is_understood_in_little_time(text, jobs, variables):
-    """What a user writes into the crontab does not keep the agent busy.
+    """A user's crontab cannot keep the agent busy.
 
-    Time grows with the length, not with its square.
+    The time is proportional to the length, not to its square.
     """
     tab = Crontab.read(f"{OWN.tag}\n{text}")
 
@@ -36,7 +36,7 @@ def test_any_text_is_understood_in_little_time(text, jobs, variables):
 
 
 async def test_crontab_that_is_too_large_is_not_written_again(tmp_path):
-    """What is cut off would be lost."""
+    """The part beyond the limit would be lost."""
     ctx = FakeContext(tmp_path, commands={"crontab -u app -l": {"stdout": "#\n", "truncated": True}})
 
     with pytest.raises(Permanent, match="cannot read the crontab of app: it is larger than 1 MiB"):

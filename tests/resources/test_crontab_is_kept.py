@@ -1,4 +1,4 @@
-"""A crontab that the command `crontab` replaces is shown to the keeper of the run, as files of other kinds are."""
+"""The keeper of the run receives a crontab that the command `crontab` replaces, like files of other kinds."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Notes:
         """Prepare nothing."""
 
     def note(self, place: object, info: object) -> None:
-        """Note nothing: no owner changes."""
+        """Do nothing: no owner changes."""
 
 
 @pytest.mark.parametrize("spool", ["there", "missing"])
 async def test_a_crontab_is_kept_before_it_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spool: str
 ) -> None:
-    """A missing directory of crontabs is no error: `crontab` makes it."""
+    """A missing directory of crontabs is not an error: `crontab` creates it."""
     monkeypatch.setattr(_in_crontab, "SPOOL", str(tmp_path / "crontabs"))
     if spool == "there":
         (tmp_path / "crontabs").mkdir()

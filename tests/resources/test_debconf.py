@@ -1,4 +1,4 @@
-"""Answers for debconf: what is compared, what can be passed on, and what of passwords is told."""
+"""Answers for debconf: comparison, values that cannot be passed, and passwords, which are never shown."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 async def test_the_database_is_away_while_it_is_saved(run, tmp_path):
-    """The old file is renamed before the new one: meanwhile nothing differs. If no new one comes, nothing is set."""
+    """The old file is renamed first. Until there is a new one, nothing differs; if none appears, nothing is set."""
     config = tmp_path / "config.dat"
     config.rename(new := tmp_path / "config.dat-new")
     asyncio.get_running_loop().call_later(0.03, new.rename, config)
@@ -77,7 +77,7 @@ async def test_the_database_is_away_while_it_is_saved(run, tmp_path):
 
 
 async def test_only_what_differs_is_set(run, tmp_path):
-    """Values, missing answers, and questions of another owner; the tool gets them on standard input."""
+    """These are values, missing answers, and questions of another owner; the tool gets them on standard input."""
     answers = {
         "mail/host": {"type": "string", "value": "mail.example.org"},
         "mail/empty": {"type": "string", "value": None},
@@ -98,7 +98,7 @@ async def test_only_what_differs_is_set(run, tmp_path):
 
 
 async def test_a_password_is_not_told(run):
-    """Neither the new one nor the present one, in no part of the report."""
+    """The report contains neither the new password nor the present one."""
     ctx = await run(data={"mail/password": {"type": "password", "value": "correct horse"}})
     assert ctx.report.changes == {"mail/password": "(password hidden)"}
     state = registry.find("debconf.set").declare("mail", data={"a/b": {"type": "password", "value": "horse"}})
@@ -108,7 +108,7 @@ async def test_a_password_is_not_told(run):
 
 
 async def test_answers_from_a_file(run, tmp_path):
-    """Comments, continued lines and flags are read as by the tool; the last answer counts."""
+    """Comments, continued lines and flags are read as debconf does; the last answer counts."""
     text = "# x\n\nmail mail/host select other\nmail  mail/host string mail.example\\\n.org\n"
     text += "mail mail/host seen true\nmail mail/q note\n"
     ctx = await run("debconf.set_file", name="x", source="salt://a", sources={"salt://a": text})
@@ -129,20 +129,20 @@ async def test_answers_from_a_file(run, tmp_path):
     ],
 )
 def test_answers_that_cannot_be_passed_on(answer, told):
-    """They are refused before anything runs."""
+    """Such answers are refused before anything runs."""
     with pytest.raises(ValidationError, match=told):
         registry.find("debconf.set").declare("mail", data={"mail/x": answer})
 
 
 @pytest.mark.parametrize("question", ["#x", "a b", "", "x\ny"])
 def test_questions_that_are_not_one_word(question):
-    """A line with them would mean something else."""
+    """A line with such a question would have another meaning."""
     with pytest.raises(ValidationError):
         registry.find("debconf.set").declare("mail", data={question: {"type": "string", "value": "x"}})
 
 
 def test_two_states_of_one_question():
-    """They contradict each other only if the answers differ."""
+    """Two states contradict each other only if the answers differ."""
     declare = registry.find("debconf.set").declare
     one = declare("mail", data={"a/b": {"type": "string", "value": "x"}, "a/c": {"type": "string", "value": "x"}})
     assert one.contradicts(declare("mail", data={"a/b": {"type": "string", "value": "x"}})) is None
@@ -158,7 +158,7 @@ def test_two_states_of_one_question():
     st.text(max_size=30),
 )
 def test_a_line_is_read_as_it_was_written(owner, question, type_, value):
-    """Whatever is accepted reaches debconf exactly."""
+    """Every accepted answer reaches debconf exactly."""
     try:
         answer = demand_answer(Answer(owner, question, type_, value))
     except ValueError:
@@ -167,7 +167,7 @@ def test_a_line_is_read_as_it_was_written(owner, question, type_, value):
 
 
 def test_the_database_is_read():
-    """A question may have no answer, and several owners; variables are no answers."""
+    """A question may have no answer, and several owners; variables are not answers."""
     found = known([CONFIG, PASSWORDS])
     assert found["mail/host"] == ("mail.example.org", frozenset({"mail", "other"}))
     assert found["mail/relay"].value is None

@@ -16,13 +16,13 @@ def test_only_line_feeds_end_a_line():
 
 
 def test_a_missing_last_line_feed_is_said():
-    """As diff(1) does."""
+    """The diff has the same line as that of diff(1)."""
     assert unified(b"", b"x", "/f").endswith("+x\n\\ No newline at end of file\n")
 
 
 @pytest.mark.parametrize("text", ["a\n", "a\nb\n", "\n", "a\x0cb\r\nc\n", "x\n" * 3000])
 def test_the_diff_of_a_new_file_is_that_of_difflib(text: str) -> None:
-    """It is made without difflib, which takes as long for it as the file takes to be written."""
+    """It is made without difflib, which would take as long as writing the file."""
     assert unified(b"", text.encode(), "/f") == "".join(
         difflib.unified_diff([], [f"{line}\n" for line in text.split("\n")[:-1]], "/f", "/f")
     )

@@ -1,6 +1,6 @@
 """Edits under bad conditions, on the real host.
 
-Expressions that never end, files that others write meanwhile, files too large.
+Expressions that never end, files that other programs write meanwhile, and files that are too large.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.resources.errors import ChangedMeanwhile, Permanent
 from holdfast.resources.kinds.file import edit, edit_subprocess
 
 ENDLESS = r"^(a+)+$"
-"""Takes two to the power of the length of a line that has another letter at its end."""
+"""An expression that takes exponential time on a line with another letter at its end."""
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ async def run(host, kind, path, **arguments):
     ],
 )
 async def test_an_expression_that_never_ends_holds_nothing_up(host, path, kind, arguments, monkeypatch):
-    """It is given up, with a hint; meanwhile the loop goes round."""
+    """The match is ended, and the error has a hint. Meanwhile the event loop runs."""
     monkeypatch.setattr(edit_subprocess, "DEADLINE", 1.0)
 
     async def given_up():
@@ -65,7 +65,7 @@ async def test_an_expression_that_never_ends_holds_nothing_up(host, path, kind, 
 
 
 async def test_an_edit_that_takes_long_is_made_all_the_same(host, path, monkeypatch):
-    """By a process of its own; bytes that are no text are kept."""
+    """A process of its own makes the edit; bytes that are not text are kept."""
     monkeypatch.setattr(edit, "BRIEF", 1e-6)
     path.write_bytes(b"\xff a\n" * 20000)
 
@@ -78,7 +78,7 @@ async def test_an_edit_that_takes_long_is_made_all_the_same(host, path, monkeypa
 
 
 async def test_what_others_write_meanwhile_is_not_lost(host, path, monkeypatch):
-    """A file that has changed since it was read is not replaced; trying again may help."""
+    """A file that has changed since it was read is not replaced; the failure is temporary."""
     replace = registry.find("file.replace")
 
     def slow(self, text, given):
@@ -96,7 +96,7 @@ async def test_what_others_write_meanwhile_is_not_lost(host, path, monkeypatch):
 
 
 async def test_a_huge_file_is_refused_before_it_is_read(host, path):
-    """It would be held in memory several times."""
+    """Several copies of the file would be held in memory."""
     with path.open("wb") as file:
         file.truncate(65 << 20)
 
@@ -105,7 +105,7 @@ async def test_a_huge_file_is_refused_before_it_is_read(host, path):
 
 
 def test_the_cpu_timeout_ends_an_edit():
-    """It raises within the body, not after the body, and never in other threads than the main one."""
+    """The error is raised within the body, not after it, and only in the main thread."""
     with pytest.raises(CpuTimeExceeded, match=r"more than 0\.01 s of CPU time"), cpu_timeout(0.01):
         re.fullmatch(ENDLESS, "a" * 60 + "b")
     with cpu_timeout(0.01):

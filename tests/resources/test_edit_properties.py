@@ -1,6 +1,6 @@
 """Edits of files.
 
-Whatever the text is, an edit of what was edited changes nothing, and what is not declared is kept.
+For every text, a second edit changes nothing, and everything that is not declared is kept.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ ARGUMENTS = {
 
 
 def edit(kind: str, arguments: dict[str, object]) -> Edit | None:
-    """Return the resource; None where the arguments do not fit together."""
+    """Return the resource; None if the arguments do not fit together."""
     try:
         resource = registry.find(kind).declare("/f", **arguments)
     except ValidationError:
@@ -118,7 +118,7 @@ def edit(kind: str, arguments: dict[str, object]) -> Edit | None:
 
 
 def edited(resource: Edit, text: str) -> str | None:
-    """Return the edited text; None where the edit says that it cannot be done."""
+    """Return the edited text; None if the edit is refused."""
     parts = getattr(resource, "text", None) or (getattr(resource, "content", None) or "",)
     with suppress(Permanent):
         return resource.edited(text, tuple(parts))
@@ -128,7 +128,7 @@ def edited(resource: Edit, text: str) -> str | None:
 @pytest.mark.parametrize("kind", ARGUMENTS)
 @given(data=st.data())
 def test_an_edit_is_done_once(kind, data):
-    """Edited again it stays the same, on any text: an edit converges in one call, or says why it cannot."""
+    """For every text, a second edit changes nothing: an edit converges in one call, or is refused with the reason."""
     resource = edit(kind, data.draw(ARGUMENTS[kind], label="arguments"))
     if resource is None:
         return
@@ -141,7 +141,7 @@ def test_an_edit_is_done_once(kind, data):
 
 @pytest.mark.parametrize("kind", ["file.append", "file.prepend"])
 def test_an_empty_file_holds_no_blank_line(kind):
-    """What it seemed to hold would be gone with the first line that is added."""
+    """Such a blank line would disappear with the first line that is added."""
     resource = edit(kind, {"text": ["a", "\t"]})
     assert resource is not None
 
@@ -153,7 +153,7 @@ def test_an_empty_file_holds_no_blank_line(kind):
 
 
 def test_blank_lines_can_be_held_too():
-    """The end of the last line is no blank line, which what is added behind it would take away again."""
+    """The end of the last line is not a blank line, which would disappear when a line is added."""
     resource = edit("file.append", {"text": ["\n\n ", "a"]})
     assert resource is not None
 
@@ -165,7 +165,7 @@ def test_blank_lines_can_be_held_too():
 
 @given(text=TEXTS, key=st.sampled_from(["a", "b", "zz"]), value=LINES)
 def test_keyvalue_touches_no_other_line(text, key, value):
-    """Lines that set something else are kept, byte for byte, in their order."""
+    """Lines with other keys are kept, byte for byte, in their order."""
     resource = edit("file.keyvalue", {"key": key, "value": value, "append_if_not_found": True})
     if resource is None:
         return
@@ -235,7 +235,7 @@ def test_what_is_around_a_block_is_kept(text, content, start):
     ],
 )
 def test_declarations_that_cannot_be_meant(kind, arguments, told):
-    """They are refused before anything runs, and the error says what to write."""
+    """Such declarations are refused before anything runs, and the error says what to write."""
     with pytest.raises(ValidationError) as caught:
         registry.find(kind).declare("/f", **arguments)
 
@@ -243,7 +243,7 @@ def test_declarations_that_cannot_be_meant(kind, arguments, told):
 
 
 def test_a_copy_beside_follows_no_link(tmp_path):
-    """A link under the name of the copy is replaced, and what it leads to stays as it is."""
+    """A link with the name of the copy is replaced, and its target stays as it is."""
     (tmp_path / "f").write_text("a\n")
     (tmp_path / "other").write_text("mine")
     (tmp_path / "f.bak").symlink_to("other")

@@ -48,7 +48,7 @@ HOLDS = {"hold": ("", "hold"), "release": ("hold", "")}
 
 
 def test_kinds_of_packages_declare_the_verbs_of_a_transaction() -> None:
-    """A transaction also installs and removes other packages than those of the state; a hold changes none."""
+    """A transaction also installs and removes packages other than those of the state; a hold changes none."""
     kinds = [registry.find(f"pkg.{function}") for function in registry.functions("pkg")]
     declared = {cls.kind: {*cls.effect_verbs} for cls in kinds if cls is not None and issubclass(cls, Packages)}
 
@@ -58,7 +58,7 @@ def test_kinds_of_packages_declare_the_verbs_of_a_transaction() -> None:
 
 @pytest.mark.parametrize(("verb", "states"), [*TRANSACTION.items(), *HOLDS.items()])
 def test_a_changed_package_has_the_effect_of_its_states(verb: str, states: tuple[str, str]) -> None:
-    """The verb follows from what was there and what is there."""
+    """The verb depends on the state before and after."""
     assert _effect("tiny", *states).verbs == (verb,)
 
 

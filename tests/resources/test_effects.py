@@ -1,4 +1,4 @@
-"""What a run did, in verbs: the sentences made of them, and what a summary counts."""
+"""Effects: their verbs, their sentences, and what a summary counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
     ],
 )
 def test_one_effect_makes_both_sentences(effect: Effect, done: str, planned: str) -> None:
-    """What was done, and what would be done in noop, differ only in the verb."""
+    """The sentences for a repair and for noop differ only in the verb."""
     assert effect.sentence(applied=True) == done
     assert effect.sentence(applied=False) == planned
 
@@ -49,7 +49,7 @@ def test_removing_a_part_is_a_change() -> None:
 
 
 def test_a_report_has_the_effect_and_its_sentence() -> None:
-    """A kind says what it did once."""
+    """A kind reports its effect by one call."""
     report = Report()
     report.did(Effect(("remove",), "user bob"), applied=False)
     assert (report.comment, report.effect) == ("would remove user bob", Effect(("remove",), "user bob"))

@@ -1,4 +1,4 @@
-"""`event.*` and `environ.setenv`: what they refuse, and what a refresh does."""
+"""`event.*` and `environ.setenv`: refused arguments, and the refresh."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.resources.testing import FakeContext
 
 @pytest.mark.parametrize("apply", [True, False])
 async def test_a_change_of_a_watched_state_sends_the_event(tmp_path, apply):
-    """With the data, and with a word for what was done."""
+    """The event has the data, and a word that says what was done."""
     ctx = FakeContext(tmp_path)
 
     assert not await Wait.declare("a/b", data=[1]).refresh(ctx, apply)
@@ -22,7 +22,7 @@ async def test_a_change_of_a_watched_state_sends_the_event(tmp_path, apply):
 
 @pytest.mark.parametrize("tag", ["", " ", "a\nb", "a\0b"])
 def test_a_tag_is_one_line(tag):
-    """It is shown in the log, and is part of a record."""
+    """A tag appears in the log and in a record."""
     with pytest.raises(ValidationError, match="one line that is not empty"):
         Wait.declare(tag)
 
@@ -31,13 +31,13 @@ def test_a_tag_is_one_line(tag):
     ("name", "value"), [("A=B", "x"), ("A\0", "x"), ("A", "x\0"), ("A", {"B=": "x"}), ("A", {"": "x"}), ("A", ["x"])]
 )
 def test_variables_that_no_process_can_have_are_refused(name, value):
-    """An equals sign in the name or a NUL character would make another variable, or none."""
+    """An equals sign in the name, or a NUL character, would make another variable, or none."""
     with pytest.raises(ValidationError):
         SetEnv.declare(name, value=value)
 
 
 def test_false_is_empty_or_none():
-    """As in Salt; a number is text."""
+    """As in Salt, `false` gives an empty or no variable; a number becomes text."""
     assert SetEnv.declare("A", value=False).variables() == {"A": ""}
     assert SetEnv.declare("A", value=False, false_unsets=True).variables() == {"A": None}
     assert SetEnv.declare("x", value={"A": 1, "B": False}).variables() == {"A": "1", "B": ""}

@@ -1,4 +1,4 @@
-"""What holds for every kind: its example compiles, a misspelled argument gets a suggestion, and drift is watched.
+"""Properties of every kind: its example compiles, a misspelled argument gets a suggestion, and drift is watched.
 
 Other tests of all kinds: data cases, with a plan and a second run (`tests/cases`); documentation and schemas
 (`tests/model`); effects (`test_effect_verbs.py`); odd texts (`test_odd_values.py`); Salt's arguments (`tests/salt`).
@@ -21,7 +21,7 @@ from holdfast.states.data import CompilerInputs
 from holdfast.states.errors import CompileError, Problem
 
 ELSEWHERE = frozenset({"source-absent", "requisite-missing"})
-"""Codes of problems of examples: they name sources and states that they do not show."""
+"""Codes of problems that examples may have, because they refer to sources and states that are not part of them."""
 UNWATCHED = {
     "cmd": "a command runs when its state says so; `watch_files` and `watch_cmd` are for more",
     "environ": "the compiler gives the variables to commands",
@@ -56,7 +56,7 @@ NOT_ON_THE_SHELF = {
 
 
 def problems(tmp_path: Path, text: str) -> tuple[Problem, ...]:
-    """Compile a state file, and return what is wrong."""
+    """Compile a state file, and return its problems."""
     (tmp_path / "a.sls").write_text(text)
     tmp_path.chmod(0o755)
     trusted = frozenset({0, tmp_path.stat().st_uid})
@@ -67,7 +67,7 @@ def problems(tmp_path: Path, text: str) -> tuple[Problem, ...]:
 
 
 def kind_of(name: str) -> type[Resource]:
-    """Return a kind that exists."""
+    """Return a kind, which must exist."""
     cls = registry.find(name)
     assert cls is not None
     return cls
@@ -75,7 +75,7 @@ def kind_of(name: str) -> type[Resource]:
 
 @pytest.mark.parametrize("kind", sorted(KIND_MODULES))
 def test_the_example_of_a_kind_compiles(kind, tmp_path):
-    """Each is a state file of its own."""
+    """Each example is compiled as a state file of its own."""
     examples = docs_of(kind_of(kind)).examples
 
     assert examples
@@ -86,7 +86,7 @@ def test_the_example_of_a_kind_compiles(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", sorted(KIND_MODULES))
 def test_a_misspelled_argument_gets_a_suggestion(kind, tmp_path):
-    """At its line; a kind that takes arguments of any name has no misspelled ones."""
+    """The problem is at the line of the argument. Kinds that take arguments of any name are left out."""
     shape = shape_of(kind_of(kind))
     names = sorted(name for name in shape.fields - {"name"} if len(name) > 4)
     if not names or not shape.closed:

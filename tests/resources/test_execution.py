@@ -19,7 +19,7 @@ from holdfast.resources.testing import FakeContext
 
 
 class Recorder:
-    """An interface whose functions record their arguments and return what the test wants."""
+    """An interface whose functions record their arguments and return the results of the test."""
 
     def __init__(self, **results: Any) -> None:
         self.results = results
@@ -101,7 +101,7 @@ async def test_without_apply_no_function_is_called():
 
 
 async def test_the_first_failure_ends_the_run_and_the_changes_before_it_are_reported():
-    """Later functions are not called."""
+    """Later functions are not called, and the changes of earlier ones are reported."""
     service = Recorder(restart=CHANGE, status={"nginx": STATUS.model_copy(update={"active": False})})
     ctx = context(service=service)
     state = declare(**{"service.restart": ["nginx"], "service.status": ["nginx"], "service.stop": ["nginx"]})
@@ -180,7 +180,7 @@ def test_the_needs_are_those_of_the_functions():
 
 
 def test_both_spellings_of_the_arguments_are_one_call():
-    """Positional, named, and with the prefix of the old syntax."""
+    """Arguments may be positional, named, or have the prefix of the old syntax."""
     new = declare(**{"user.chgroups": [{"name": "bob"}, {"groups": ["a"]}]}).planned()["user.chgroups"]
     old = declare(name="user.chgroups", m_name="bob", groups=["a"]).planned()["user.chgroups"]
     nested = declare(name="user.chgroups", kwargs={"name": "bob", "groups": ["a"]}).planned()["user.chgroups"]
@@ -192,7 +192,7 @@ def test_both_spellings_of_the_arguments_are_one_call():
 
 
 def test_each_function_of_the_table_calls_functions_of_its_interface():
-    """A name that the interface lacks would be found only by a call."""
+    """Otherwise, only a call would find a name that the interface lacks."""
     for function in table.functions().values():
         if function.interface:
             assert set(function.uses) <= function.interface.functions().keys(), function.name
@@ -262,7 +262,7 @@ async def test_a_look_has_the_shape_of_salts_function(function, args, results, v
     ],
 )  # fmt: skip
 async def test_arguments_become_those_of_the_interface(function, arguments, call):
-    """Salt's forms of a list of packages, users and options."""
+    """Salt's forms of lists of packages, users and options are accepted."""
     (recorded,) = (await result(function, **arguments))[1].calls
 
     assert (recorded[0], *recorded[1]) == call
@@ -293,7 +293,7 @@ async def test_a_call_that_cannot_work_fails_with_its_reason(function, arguments
 
 
 async def test_a_service_that_cannot_reload_is_restarted_by_force_reload():
-    """Only `force_reload` does that; `reload` fails."""
+    """Only `force_reload` restarts the service; `reload` fails."""
     fixed = STATUS.model_copy(update={"extra": {"can_reload": False}})
 
     _, restarted = await result("service.force_reload", "nginx", results={"status": {"nginx": fixed}})

@@ -1,4 +1,4 @@
-"""Regular expressions of states: matched here or by a worker, with the same answer, and never for long."""
+"""Regular expressions of states: matched in this process or by a worker, with the same result, for a limited time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONG = "a" * 60 + "b"
 
 @pytest.fixture
 def slow(monkeypatch):
-    """Patterns are given up after 0.3 s."""
+    """Matches are ended after 0.3 s."""
     monkeypatch.setattr(expressions, "DEADLINE", 0.3)
 
 
@@ -53,21 +53,21 @@ def slow(monkeypatch):
     ],
 )
 def test_what_may_take_long_is_left_to_a_worker(pattern, text, short):
-    """Judged by the parts of the pattern and the length of the text."""
+    """The parts of the pattern and the length of the text decide this."""
     assert Expression(pattern)._is_short("search", text) is short
 
 
 @pytest.mark.parametrize("how", ["search", "match", "fullmatch"])
 @pytest.mark.parametrize("text", ["", "a.b.c", "\udcff\n\u202e", "a.b.c" * 9])
 def test_a_worker_finds_what_is_found_here(how, text):
-    """Groups, no groups, no match; text that is no Unicode, too."""
+    """The results are the same with groups, without groups, without a match, and for text that is not Unicode."""
     for pattern in (r"(\w+\.)*(c)", r"(?:[^x]*)*", "(x+)+"):
         found = getattr(re, how)(pattern, text)
         assert getattr(Expression(pattern), how)(text) == (found and (found.groups() or (found[0],)))
 
 
 def test_many_matches_apart_need_one_process(monkeypatch):
-    """A worker is used again: a start for each of the matches would take twenty seconds."""
+    """A worker is reused: starting one for each match would take twenty seconds."""
     started = []
     start = expressions._start
     monkeypatch.setattr(expressions, "_start", lambda: started.append(start()) or started[-1])
@@ -78,7 +78,7 @@ def test_many_matches_apart_need_one_process(monkeypatch):
 
 
 def test_a_worker_that_was_killed_is_replaced():
-    """An answer is found all the same."""
+    """The next match uses a new worker."""
     Expression("(a+)+").search("a")
     for worker in expressions._idle:
         worker.send_signal(signal.SIGKILL)
@@ -88,7 +88,7 @@ def test_a_worker_that_was_killed_is_replaced():
 
 
 def test_an_idle_worker_ends(monkeypatch):
-    """Without work it is gone, and neither a zombie nor a descriptor stays."""
+    """A worker without work ends, and leaves neither a zombie nor a descriptor."""
     for worker in expressions._idle:
         worker.kill()
     while any(thread.name == "holdfast-worker" for thread in threading.enumerate()):
@@ -106,7 +106,7 @@ def test_an_idle_worker_ends(monkeypatch):
 
 
 def test_a_match_is_ended_when_the_agent_has_gone():
-    """Also when the agent was killed: the timer is the worker's own, and runs for the second that this test takes."""
+    """The timer belongs to the worker, so it also works when the agent was killed. It takes the second of this test."""
     code = (
         "from holdfast.resources import expressions; expressions.DEADLINE = 1; "
         f"expressions.Expression('(a+)+$').search({LONG!r})"
@@ -123,7 +123,7 @@ def test_a_match_is_ended_when_the_agent_has_gone():
 
 
 def test_a_result_that_is_too_large_is_refused(monkeypatch):
-    """A lookahead that captures all that follows makes a quadratic text of it."""
+    """A lookahead that captures the rest of the text makes a text of quadratic length."""
     monkeypatch.setattr(expressions, "SIZE", 100_000)
 
     with pytest.raises(Unbounded, match="the result has more than"):
@@ -142,7 +142,7 @@ def test_a_result_that_is_too_large_is_refused(monkeypatch):
     ],
 )
 async def test_a_name_that_a_pattern_takes_too_long_on_fails_its_state_alone(tmp_path, kind, arguments):
-    """The text says which pattern; nothing is removed; meanwhile the loop goes round."""
+    """The error names the pattern, nothing is removed, and the event loop runs meanwhile."""
     for name in ("tree", "good", "managed"):
         (tmp_path / name).mkdir()
     (tmp_path / "good/file").touch()

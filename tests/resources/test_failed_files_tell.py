@@ -1,4 +1,4 @@
-"""A kind of file that fails on the way tells what it has changed until then, and nothing else."""
+"""A kind of file that fails reports exactly the changes that it has made before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Immutable = Callable[[Path], None]
 
 @pytest.fixture
 def immutable() -> Iterator[Immutable]:
-    """Makes something immutable (chattr +i) until the test is over."""
+    """Makes a file immutable (chattr +i) until the end of the test."""
     made: list[Path] = []
 
     def make(path: Path) -> None:
@@ -53,7 +53,7 @@ async def tried(ctx: FakeContext, kind: str, path: Path, **arguments: Any) -> Ou
 
 
 async def test_an_owner_that_is_set_before_the_mode_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The owner is told, the mode is not."""
+    """The owner is reported as changed, the mode is not."""
     path = tmp_path / "file"
     path.write_text("x\n")
     path.chmod(0o600)
@@ -72,7 +72,7 @@ async def test_content_that_is_in_place_when_the_flush_fails(tmp_path: Path) -> 
 
     class Broken(FakeContext):
         async def write_file(self, *args: Any, **options: Any) -> None:
-            """Write it, and fail."""
+            """Write the file, and fail."""
             await super().write_file(*args, **options)
             raise OSError(5, "Input/output error", str(tmp_path))
 
@@ -84,7 +84,7 @@ async def test_content_that_is_in_place_when_the_flush_fails(tmp_path: Path) -> 
 
 
 async def test_a_file_that_cannot_be_changed_at_all(tmp_path: Path, immutable: Immutable) -> None:
-    """Nothing is told as changed."""
+    """No change is reported."""
     path = tmp_path / "file"
     path.write_text("old\n")
     immutable(path)
@@ -94,7 +94,7 @@ async def test_a_file_that_cannot_be_changed_at_all(tmp_path: Path, immutable: I
 
 
 async def test_a_tree_of_which_one_entry_fails(tmp_path: Path) -> None:
-    """The others are made, and told."""
+    """The other entries are made and reported."""
     source, top = tmp_path / "source", tmp_path / "top"
     source.mkdir()
     for name in "abc":
@@ -109,7 +109,7 @@ async def test_a_tree_of_which_one_entry_fails(tmp_path: Path) -> None:
 
 
 async def test_a_directory_that_cannot_be_cleaned_whole(tmp_path: Path, immutable: Immutable) -> None:
-    """Its mode and what was removed before are told; what stays is not."""
+    """The mode and the removed entries are reported; entries that stay are not."""
     top = tmp_path / "top"
     top.mkdir(mode=0o755)
     for name in "abc":
@@ -124,8 +124,8 @@ async def test_a_directory_that_cannot_be_cleaned_whole(tmp_path: Path, immutabl
 
 
 async def test_a_directory_that_cannot_be_removed_whole(tmp_path: Path, immutable: Immutable) -> None:
-    """How much of it is gone is told; of one that nothing could be removed from, nothing."""
-    for names, gone in (("abcdefghijklmnopqrstuvwxyz", 26), ("", 0)):  # in which order is up to the file system
+    """The number of removed entries is reported; nothing if no entry could be removed."""
+    for names, gone in (("abcdefghijklmnopqrstuvwxyz", 26), ("", 0)):  # the order depends on the file system
         top = tmp_path / f"top{gone}"
         (top / "kept").mkdir(parents=True)
         for name in names:

@@ -1,4 +1,4 @@
-"""What can go wrong with a file, for real: each fault is one clear line, and leaves things as they were."""
+"""Real faults of files: each error is one clear line, and leaves everything as it was."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from holdfast.resources.kinds._source_hash import digest_of
 from holdfast.resources.kinds.file import removal, trees
 from holdfast.resources.kinds.file.base import UNDECLARED, Ownership
 
-all(registry.kinds())  # now: an ordinary user may not be able to read our own modules
+all(registry.kinds())  # imported now, because an ordinary user may not be able to read the modules
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ async def run(host: LocalHost, kind: str, name: object, *, apply: bool = True, *
 
 @contextmanager
 def somebody():
-    """Become an ordinary user, and have a directory of root's (or a read-only one) that everybody can pass."""
+    """Become an ordinary user in a directory of root (or a read-only one) that everybody can enter."""
     top = Path(tempfile.mkdtemp(dir="/tmp"))
     top.chmod(0o755)
     real = os.geteuid()
@@ -61,7 +61,7 @@ def somebody():
 
 
 async def test_permission_denied(host):
-    """A directory that may not be written to."""
+    """The user may not write the directory."""
     with somebody() as top:
         with pytest.raises(Permanent) as caught:
             await run(host, "file.managed", top / "f", contents="x")
@@ -73,7 +73,7 @@ async def test_permission_denied(host):
 
 
 async def test_not_ours_to_change(host):
-    """A mode that only the owner could set."""
+    """Only the owner could set the mode."""
     with somebody() as top:
         name = top if os.geteuid() == 65534 else Path("/")
         with pytest.raises(Permanent, match=f"cannot change owner or mode of {name}: "):
@@ -105,7 +105,7 @@ NAMESPACE = """
 def in_namespace(
     top: Path, mount: str, calls: list[tuple[str, str, dict[str, object]]], *, durable: bool = False
 ) -> list[str]:
-    """Return what some calls say in a process that has mounted something at `top`."""
+    """Return the results of calls in a process that has mounted something at `top`."""
     script = textwrap.dedent(NAMESPACE.format(calls=repr(calls), durable=durable))
     command = ["unshare", "-Urm", "sh", "-c", f'{mount} && exec "$@"', "sh", sys.executable, "-", str(top)]
     done = subprocess.run(command, input=script, capture_output=True, text=True, check=False, timeout=DEADLINE)
@@ -117,7 +117,7 @@ def in_namespace(
 
 @pytest.mark.parametrize("durable", [False, True])
 def test_disk_full(tmp_path, durable):
-    """A full file system: said so, old content kept, no temporary left; it may pass, so it may be retried."""
+    """The error says so and is temporary, the old content stays, and no temporary file is left."""
     content = "x" * (1 << 20)
     calls = [("file.managed", "f", {"contents": "small"}), ("file.managed", "f", {"contents": content})]
 
@@ -127,7 +127,7 @@ def test_disk_full(tmp_path, durable):
 
 
 def test_read_only_file_system(tmp_path):
-    """A read-only file system: said so for every kind; what is right already is right."""
+    """Every kind reports a read-only file system. What is as declared already is no error."""
     (tmp_path / "f").write_text("x\n")
     mount = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,ro,bind {tmp_path}"
     calls = [
@@ -152,7 +152,7 @@ def test_read_only_file_system(tmp_path):
 
 
 def test_absent_never_crosses_a_mount(tmp_path):
-    """A directory with something mounted below is refused whole, before anything is removed."""
+    """A directory with a mount below is refused before anything is removed."""
     (tmp_path / "d" / "mnt").mkdir(parents=True)
     (tmp_path / "d" / "f").write_text("x")
 
@@ -166,7 +166,7 @@ def test_absent_never_crosses_a_mount(tmp_path):
 
 
 async def test_path_too_long(host, tmp_path):
-    """A name or a path that the kernel does not take."""
+    """The kernel refuses the name or the path."""
     for name in (tmp_path / ("n" * 256), Path(f"{tmp_path}/" + "d/" * 2100 + "f")):
         for kind, arguments in (("file.managed", {"contents": "x"}), ("file.directory", {}), ("file.absent", {})):
             with pytest.raises(Permanent, match="the path is too long"):
@@ -175,7 +175,7 @@ async def test_path_too_long(host, tmp_path):
 
 @pytest.mark.parametrize("make", ["directory", "fifo", "socket", "device"])
 async def test_not_a_file(host, tmp_path, make):
-    """Whatever is in the way of a file is named, never opened, never removed."""
+    """An entry in place of the file is named in the error, and neither opened nor removed."""
     target = tmp_path / "f"
     if make == "directory":
         target.mkdir()
@@ -201,7 +201,7 @@ async def test_not_a_file(host, tmp_path, make):
 
 
 async def test_file_below_a_file(host, tmp_path):
-    """A parent that is a file is as good as none."""
+    """A parent that is a file counts as missing."""
     (tmp_path / "f").write_text("x")
     with pytest.raises(HoldfastError, match="cannot"):
         await run(host, "file.managed", tmp_path / "f" / "g", contents="x")
@@ -210,7 +210,7 @@ async def test_file_below_a_file(host, tmp_path):
 
 
 async def test_what_an_upstream_would_make_is_no_error_in_a_plan(host, tmp_path):
-    """Without apply, a missing parent or owner is somebody else's to make: it would change."""
+    """Without apply, another state may create a missing parent or owner, so the result is "would change"."""
     for kind, arguments in (
         ("file.managed", {"contents": "x"}),
         ("file.directory", {}),
@@ -228,7 +228,7 @@ async def test_what_an_upstream_would_make_is_no_error_in_a_plan(host, tmp_path)
 
 @pytest.mark.parametrize("make", [Path.touch, os.mkfifo, Path.mkdir])
 async def test_a_link_swapped_in_is_not_followed(tmp_path, make):
-    """While a tree is put right, anything in it replaced by a link is not followed to outside."""
+    """A link that replaces an entry of a tree during its repair is not followed."""
     outside, inside = tmp_path / "outside", tmp_path / "f"
     outside.write_text("x")
     outside.chmod(0o600)
@@ -243,7 +243,7 @@ async def test_a_link_swapped_in_is_not_followed(tmp_path, make):
 
 
 async def test_a_link_swapped_in_for_the_directory_is_not_followed(host, tmp_path, monkeypatch):
-    """A directory that becomes a link between look and change: where that leads keeps its mode."""
+    """If a directory becomes a link between check and change, the target of the link keeps its mode."""
     outside, inside = tmp_path / "outside", tmp_path / "d"
     outside.mkdir(mode=0o700)
     inside.mkdir(mode=0o700)
@@ -259,7 +259,7 @@ async def test_a_link_swapped_in_for_the_directory_is_not_followed(host, tmp_pat
 
 
 async def test_cleaning_never_leaves_by_a_link_swapped_in(host, tmp_path, monkeypatch):
-    """A directory on the way to a stray that becomes a link before the stray is removed: what it leads to stays."""
+    """If a directory becomes a link before a stray file in it is removed, the target of the link stays."""
     outside, inside = tmp_path / "outside", tmp_path / "d"
     for directory in (outside, inside / "sub"):
         directory.mkdir(parents=True)
@@ -281,7 +281,7 @@ async def test_cleaning_never_leaves_by_a_link_swapped_in(host, tmp_path, monkey
 
 @pytest.mark.parametrize(("size", "threads"), [(10, 0), (2 << 20, 1)])
 async def test_hashes_of_large_files_leave_the_loop_free(host, monkeypatch, size, threads):
-    """Hashing takes as long as reading: what is large is hashed in a thread, too."""
+    """Hashing takes as long as reading, so large files are hashed in a thread, too."""
     calls = []
 
     async def blocking(call):
@@ -295,7 +295,7 @@ async def test_hashes_of_large_files_leave_the_loop_free(host, monkeypatch, size
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
 async def test_a_copy_keeps_the_owner_of_what_it_replaces(host, tmp_path):
-    """As `cp` does; a copy that is made anew is the agent's."""
+    """A copy keeps the owner as with `cp`; a new copy belongs to the agent."""
     source, copy = tmp_path / "source", tmp_path / "copy"
     source.write_text("new")
     copy.write_text("old")
@@ -307,13 +307,13 @@ async def test_a_copy_keeps_the_owner_of_what_it_replaces(host, tmp_path):
 
 
 async def test_a_link_with_a_long_name(host, tmp_path):
-    """Its temporary is cut to what fits, by bytes and not by characters."""
+    """The name of the temporary file is cut to the limit in bytes, not in characters."""
     await run(host, "file.symlink", tmp_path / ("ü" * 127), target="/x")
     assert [str(path.readlink()) for path in tmp_path.iterdir()] == ["/x"]
 
 
 async def test_a_link_on_its_way_is_not_swept_up(host, tmp_path, monkeypatch):
-    """Sweeping a directory for leftovers, while a link is put there, leaves the link's temporary alone."""
+    """The removal of leftovers from a directory keeps the temporary file of a link that is being created there."""
     rename = os.rename
 
     def sweep_first(*arguments, **options):
@@ -331,7 +331,7 @@ async def test_large_files_leave_the_loop_free(host, tmp_path):
     threads = []
 
     class Told(Blocking):
-        """Notes in which thread each call was made."""
+        """Records the thread of each call."""
 
         async def __call__(self, call, /, *args):
             return await super().__call__(lambda: (threads.append(threading.current_thread().name), call(*args))[1])
@@ -360,7 +360,7 @@ async def test_undeclared_owner_is_kept(host, tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 async def test_owner_by_name_and_number(host, tmp_path):
-    """Names and numbers are the same to it; links are given away themselves."""
+    """Names and numbers are equivalent. Of a link, the owner of the link itself is changed."""
     await run(host, "file.managed", tmp_path / "f", contents="x", user="daemon", group=2)
     changed, _ = await run(host, "file.managed", tmp_path / "f", contents="x", user=1, group="bin")
     assert not changed
@@ -370,7 +370,7 @@ async def test_owner_by_name_and_number(host, tmp_path):
 
 
 async def test_backup(host, tmp_path):
-    """What is replaced is kept, readable for the agent alone."""
+    """The replaced file is kept, and only the agent can read it."""
     (tmp_path / "f").write_text("precious")
     _, ctx = await run(host, "file.managed", tmp_path / "f", contents="new", backup="minion")
 
@@ -379,13 +379,13 @@ async def test_backup(host, tmp_path):
 
 
 def test_what_is_gone_already_is_removed(tmp_path):
-    """Somebody else was faster while a directory was cleaned: that is what was wanted, not an error."""
+    """An entry that disappears while a directory is cleaned is not an error."""
     removal.remove(paths.at(str(tmp_path / "gone")))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
 async def test_declared_owner_and_mode_beat_those_of_the_source(host, tmp_path):
-    """Also uid 0 and mode 0000, which are numbers like any other; what is not declared is taken over."""
+    """Uid 0 and mode 0000 count as declared, too. What is not declared is taken from the source."""
     source, copy = tmp_path / "source", tmp_path / "copy"
     source.write_text("x")
     source.chmod(0o644)
@@ -402,9 +402,9 @@ async def test_declared_owner_and_mode_beat_those_of_the_source(host, tmp_path):
     [("rename", (), True), ("rename", ("true",), True), ("rename", ("false",), False), ("create", (), False)],
 )
 async def test_a_change_counts_from_when_it_may_have_happened(host, tmp_path, monkeypatch, *, step, check, touched):
-    """What fails at the very end may have replaced the file, which listeners must hear.
+    """A run that fails at its end may have replaced the file, so listeners must be notified.
 
-    A full disk or a check that refuses has not.
+    With a full disk or a failed check, the file was not replaced.
     """
 
     def fail(*_):

@@ -1,4 +1,4 @@
-"""Kinds of files hear of what happens to them, with the real watcher."""
+"""Kinds of files receive events of changes, with the real watcher."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.resources import registry
 
 @pytest.fixture
 async def host(tmp_path, monkeypatch):
-    """The real host. It compares no files by itself, which would find what no event has told."""
+    """The real host. It does not compare files by itself, so that only events find changes."""
     monkeypatch.setattr(Sweep, "begin", lambda _: None)
     async with LocalHost(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as host:
         yield host
@@ -22,7 +22,7 @@ async def host(tmp_path, monkeypatch):
 
 
 async def test_drift_is_heard_and_repaired(host, tmp_path):
-    """Damage of any kind to a managed file is an event, and one run puts it right."""
+    """Damage of any kind to a managed file is an event, and one run repairs it."""
     target = tmp_path / "f"
     resource = registry.find("file.managed").declare(str(target), contents="right", mode="0644")
     ctx = host.context("file.managed[f]")
@@ -48,7 +48,7 @@ async def test_drift_is_heard_and_repaired(host, tmp_path):
 
 
 async def test_a_changed_source_is_heard(host, tmp_path):
-    """The source of a file is watched, too, unless it is one of the states directory, which is watched as a whole."""
+    """The source of a file is watched, too, unless it is in the states directory, which is watched as a whole."""
     for source in (f"{tmp_path}/part", f"file://{tmp_path}/part2"):
         path = tmp_path / source.rpartition("/")[2]
         path.write_text("one")
@@ -63,7 +63,7 @@ async def test_a_changed_source_is_heard(host, tmp_path):
 
 @pytest.mark.parametrize(("kind", "arguments"), [("file.copy", {"force": True}), ("file.rename", {})])
 async def test_the_source_of_a_copy_or_move_is_heard(host, tmp_path, kind, arguments):
-    """A copy is kept equal to its source; what has to be moved may come later."""
+    """A copy is kept equal to its source; a file that is to be moved may appear later."""
     source = tmp_path / "from" / "source"
     source.parent.mkdir()
     watch = registry.find(kind).declare(str(tmp_path / "f"), source=str(source), **arguments).watch(host.context("x"))
@@ -76,7 +76,7 @@ async def test_the_source_of_a_copy_or_move_is_heard(host, tmp_path, kind, argum
 
 
 async def test_strays_are_heard_where_they_are_cleaned(host, tmp_path):
-    """A directory that is kept clean hears of everything below it; a plain one does not."""
+    """A directory that is kept clean receives events of everything below it; another one does not."""
     (tmp_path / "d" / "sub").mkdir(parents=True)
     clean = registry.find("file.directory").declare(str(tmp_path / "d"), clean=True).watch(host.context("x"))
     plain = registry.find("file.directory").declare(str(tmp_path / "d")).watch(host.context("y"))
@@ -96,7 +96,7 @@ async def test_strays_are_heard_where_they_are_cleaned(host, tmp_path):
 
 @pytest.mark.parametrize("kind", ["file.append", "file.blockreplace"])
 async def test_the_source_of_a_part_is_heard(host, tmp_path, kind):
-    """What edits take from sources is watched, like the file itself."""
+    """The sources of edits are watched, like the file itself."""
     for name in ("f", "part", "other"):
         (tmp_path / name).write_text("one")
     watch = (
@@ -113,9 +113,9 @@ async def test_the_source_of_a_part_is_heard(host, tmp_path, kind):
 
 
 async def test_drift_of_a_tree_is_heard_and_repaired(host, tmp_path):
-    """Damage anywhere in a directory that is kept like another, and changes of that other, are events.
+    """Damage anywhere in a copied directory, and changes of its source, are events.
 
-    One run puts each right.
+    One run repairs each of them.
     """
     source, target = tmp_path / "source", tmp_path / "target"
     (source / "sub").mkdir(parents=True)

@@ -1,6 +1,6 @@
 """Files in directories of users.
 
-What is followed, replaced, kept, given, and what is refused, by the rules of docs/security.md.
+Which links are followed, and which files are replaced, kept, given away or refused, by docs/security.md.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ NAMES_USER = struct.pack("<I", 2) + b"".join(
     struct.pack("<HHI", *entry)
     for entry in ((1, 6, 0xFFFFFFFF), (2, 6, USER), (4, 4, 0xFFFFFFFF), (16, 6, 0xFFFFFFFF), (32, 4, 0xFFFFFFFF))
 )
-"""An ACL by which the user may write."""
+"""An ACL that lets the user write."""
 
 
 @pytest.fixture
 def top() -> Iterator[Path]:
-    """A directory of root's that anybody may pass, with one of the user's in it, and a file of root's."""
+    """A directory of root that anyone may enter, with a directory of the user in it, and a file of root."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         path = Path(name)
         path.chmod(0o755)
@@ -46,7 +46,7 @@ def top() -> Iterator[Path]:
 
 @pytest.fixture
 async def host(tmp_path: Path) -> AsyncIterator[LocalHost]:
-    """A host whose states are elsewhere."""
+    """A host whose states are in another directory."""
     async with LocalHost(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
         yield host
 
@@ -59,7 +59,7 @@ async def run(host: LocalHost, kind: str, path: Path, *, apply: bool = True, **a
 
 
 def his(path: Path, text: str = "his", mode: int = 0o644) -> Path:
-    """Return a file of the user's."""
+    """Return a file of the user."""
     path.write_text(text)
     os.chown(path, USER, USER)
     path.chmod(mode)
@@ -67,7 +67,7 @@ def his(path: Path, text: str = "his", mode: int = 0o644) -> Path:
 
 
 def his_link(path: Path, target: str | Path) -> Path:
-    """Return a link of the user's."""
+    """Return a link of the user."""
     path.symlink_to(target)
     os.lchown(path, USER, USER)
     return path
@@ -80,14 +80,14 @@ def seen(path: Path) -> tuple[int, int, str]:
 
 
 async def test_a_planted_set_uid_file_loses_its_bits(host, top):
-    """Owner, mode and content are those of root's file, though no mode was declared."""
+    """Owner, mode and content are those of a new file of root, although no mode was declared."""
     his(top / "u/f", mode=0o4777)
     await run(host, "file.managed", top / "u/f", contents="new")
     assert seen(top / "u/f") == (0, 0o644, "new\n")
 
 
 async def test_set_uid_bits_of_root_s_own_file_must_be_declared_to_stay(host, top):
-    """A replaced file gets what is declared."""
+    """A replaced file gets only the declared mode."""
     (top / "etc/f").chmod(0o4755)
     await run(host, "file.managed", top / "etc/f", contents="new")
     assert seen(top / "etc/f")[1] == 0o755
@@ -97,7 +97,7 @@ async def test_set_uid_bits_of_root_s_own_file_must_be_declared_to_stay(host, to
 
 @pytest.mark.parametrize("user", [None, "root"])
 async def test_a_planted_acl_is_not_handed_on(host, top, user):
-    """It would let him write root's file."""
+    """The ACL would let the user write root's file."""
     his(top / "u/f")
     try:
         os.setxattr(top / "u/f", ACL, NAMES_USER)
@@ -109,7 +109,7 @@ async def test_a_planted_acl_is_not_handed_on(host, top, user):
 
 
 async def test_an_acl_of_root_s_and_of_the_declared_owner_is_handed_on(host, top):
-    """As ever."""
+    """The ACL of a trusted or the declared owner is kept."""
     try:
         os.setxattr(top / "etc/f", ACL, NAMES_USER)
         os.setxattr(his(top / "u/f"), ACL, NAMES_USER)
@@ -122,7 +122,10 @@ async def test_an_acl_of_root_s_and_of_the_declared_owner_is_handed_on(host, top
 
 
 async def test_who_makes_a_file_first_does_not_stay_its_owner(host, top):
-    """In his own directory, and in one that is open to all; in root's an owner is kept, for root gave it."""
+    """The owner changes in the user's own directory, and in one that is open to all.
+
+    In root's directory it stays, because root has set it.
+    """
     (top / "tmp").mkdir()
     (top / "tmp").chmod(0o1777)
     for place in ("u/f", "tmp/f", "etc/g"):
@@ -143,7 +146,7 @@ async def test_a_plan_says_why_a_file_loses_an_owner_that_is_not_declared(host, 
 
 
 async def test_what_he_holds_open_is_not_root_s_afterwards(host, top):
-    """The right content, the wrong owner: he could write it through his descriptor when it is root's."""
+    """A file with the right content and a wrong owner is replaced, because the user may have it open for writing."""
     his(top / "u/f", "right\n")
     with (top / "u/f").open("r+") as held:
         await run(host, "file.managed", top / "u/f", contents="right", user="root", mode="4755")
@@ -155,9 +158,9 @@ async def test_what_he_holds_open_is_not_root_s_afterwards(host, top):
 @pytest.mark.parametrize("follow", [None, True, False])
 @pytest.mark.parametrize("safe", [True, False])
 async def test_follow_symlinks(host, top, follow, safe):
-    """Not declared: a safe link is followed, an unsafe one replaced. True: an unsafe one fails. False.
+    """By default, a safe link is followed, and an unsafe one replaced.
 
-    Always replaced.
+    True makes an unsafe link an error. False replaces each link.
     """
     his(top / "u/real")
     his_link(top / "u/f", "real" if safe else "../victim")
@@ -176,7 +179,7 @@ async def test_follow_symlinks(host, top, follow, safe):
 
 
 async def test_without_content_nothing_of_root_s_is_given_away(host, top):
-    """A hard link of his to root's file, or root's file that he moved, is refused where only the owner is declared."""
+    """If only the owner is declared, a user's hard link to root's file, or a moved file of root, is refused."""
     os.link(top / "victim", top / "u/f")
     for arguments in ({"replace": False, "contents": "x"}, {}):
         with pytest.raises(
@@ -188,7 +191,7 @@ async def test_without_content_nothing_of_root_s_is_given_away(host, top):
 
 
 async def test_another_s_file_is_replaced_whole_and_its_content_not_told(host, top):
-    """Not in the diff either, which goes to logs that more people read."""
+    """The diff does not contain it either, because more people can read the logs."""
     os.link(top / "victim", top / "u/f")
     cls = registry.find("file.managed")
     ctx = host.context("x")
@@ -211,9 +214,9 @@ EDITS = [
 
 @pytest.mark.parametrize(("kind", "arguments"), EDITS)
 async def test_edits(host, top, kind, arguments):
-    """His own file is edited and stays his, without set-uid bits.
+    """The user's own file is edited, and keeps its owner, but not its set-uid bits.
 
-    Another's, one with two links, and what an unsafe link leads to are refused.
+    Another user's file, a file with two links, and the target of an unsafe link are refused.
     """
     his(top / "u/own", "a = 1\n", mode=0o4711)
     await run(host, kind, top / "u/own", **arguments)
@@ -231,7 +234,7 @@ async def test_edits(host, top, kind, arguments):
 
 
 async def test_a_directory_that_is_a_link_leads_nowhere(host, top):
-    """The parent swapped for a link to root's: every kind refuses, and says which link it was."""
+    """If the parent is a link to root's directory, every kind refuses, and the error names the link."""
     his_link(top / "u/d", top / "etc")
     before = sorted(path.name for path in (top / "etc").iterdir())
     for kind, arguments in [
@@ -256,7 +259,7 @@ async def test_a_directory_that_is_a_link_leads_nowhere(host, top):
 
 
 async def test_recursion_puts_right_what_is_his_and_refuses_what_is_not(host, top):
-    """All else is done first; the refusal counts the others."""
+    """Everything else is done first; the refusal has the number of refused entries."""
     for name in ("a", "b"):
         his(top / "u" / name, mode=0o600)
     for name in ("root", "too"):
@@ -273,7 +276,7 @@ async def test_recursion_puts_right_what_is_his_and_refuses_what_is_not(host, to
 
 
 async def test_a_tree_may_go_from_one_user_to_another(host, top):
-    """All that was the one's becomes the other's, from the top down."""
+    """All entries of the first user are given to the second, from the top down."""
     (top / "u/d").mkdir()
     os.chown(top / "u/d", USER, USER)
     his(top / "u/d/f")
@@ -283,7 +286,7 @@ async def test_a_tree_may_go_from_one_user_to_another(host, top):
 
 
 async def test_a_directory_that_a_user_made_in_a_sticky_one_is_not_taken_over(host, top):
-    """What he has put into it would be in a directory of root's."""
+    """Otherwise, the user's entries would be in a directory of root."""
     (top / "tmp").mkdir()
     (top / "tmp").chmod(0o1777)
     (top / "tmp/d").mkdir()
@@ -298,7 +301,10 @@ async def test_a_directory_that_a_user_made_in_a_sticky_one_is_not_taken_over(ho
 
 
 async def test_nothing_of_another_s_is_removed_with_what_is_in_it(host, top):
-    """A directory of root's that he moved into his; a single file, and an empty directory, go."""
+    """Root's directory that the user has moved there stays with its content.
+
+    A single file or an empty directory is removed.
+    """
     (top / "u/d/ours").mkdir(parents=True)
     os.chown(top / "u/d", USER, USER)
     (top / "u/d/ours/f").write_text("root's")
@@ -313,7 +319,7 @@ async def test_nothing_of_another_s_is_removed_with_what_is_in_it(host, top):
 
 
 async def test_cleaning_does_not_look_into_another_s_directory(host, top):
-    """Not even for what a state manages in it."""
+    """The directory is not entered even if a state manages a file in it."""
     (top / "u/ours").mkdir()
     (top / "u/ours/f").write_text("root's")
     host.update(managed=lambda: [str(top / "u/ours/g")])
@@ -323,9 +329,9 @@ async def test_cleaning_does_not_look_into_another_s_directory(host, top):
 
 
 async def test_sources_of_users(host, top):
-    """What he could read himself is taken; a link to what he could not, or another's file, is not.
+    """A file that the user can read is used; a link to another file, or a file of another user, is not.
 
-    A template must be root's.
+    A template must belong to root.
     """
     his(top / "u/source", "his")
     await run(host, "file.managed", top / "etc/new", source=str(top / "u/source"))
@@ -343,7 +349,7 @@ async def test_sources_of_users(host, top):
 
 
 async def test_hash_files_of_users_are_read_like_sources(host, top):
-    """The hash may be anywhere; a secret of root's is not told by the error that its line is no hash."""
+    """The file of hashes may be anywhere. The error for a line without a hash does not show root's secret."""
     his_link(top / "u/hashes", top / "victim")
     his(top / "u/source", "his")
     with pytest.raises(Permanent, match="cannot follow"):
@@ -353,7 +359,7 @@ async def test_hash_files_of_users_are_read_like_sources(host, top):
 
 
 async def test_files_without_end_are_not_read_to_it(host, top):
-    """A sparse file of a terabyte where root's file belongs, as a source, and to be edited."""
+    """A sparse file of a terabyte may be in place of root's file, a source, or a file to be edited."""
     his(top / "u/f")
     os.truncate(top / "u/f", 1 << 40)
     with pytest.raises(Permanent, match=r"MB|MiB"):
@@ -365,7 +371,7 @@ async def test_files_without_end_are_not_read_to_it(host, top):
 
 
 async def test_trees_without_end_are_not_gone_through_to_it(host, top, monkeypatch):
-    """Entries and levels are bounded where he can make them, and only there."""
+    """The number of entries and levels is limited, but only where the user can create them."""
     from holdfast.resources.kinds.file import trees
 
     monkeypatch.setattr(trees, "DEPTH", 5)
@@ -385,7 +391,7 @@ async def test_trees_without_end_are_not_gone_through_to_it(host, top, monkeypat
 
 
 async def test_a_directory_reached_by_a_link_of_root_s_is_kept_right(host, top):
-    """Whatever is remembered of the way there: it is not itself a link."""
+    """The cache of directories does not treat the directory itself as a link."""
     (top / "lnk").symlink_to("etc")
     (top / "etc/d").mkdir(mode=0o755)
     for _ in range(3):
@@ -396,7 +402,7 @@ async def test_a_directory_reached_by_a_link_of_root_s_is_kept_right(host, top):
 
 
 async def test_what_is_refused_holds_no_descriptors(host, top):
-    """One for each directory would take them from all others."""
+    """One descriptor for each directory would exhaust those of the agent."""
     for number in range(60):
         inside = top / f"u/d{number}"
         inside.mkdir()
@@ -410,7 +416,7 @@ async def test_what_is_refused_holds_no_descriptors(host, top):
 
 
 async def test_a_tree_with_another_s_link_is_not_taken_over(host, top):
-    """Once it is root's, what is in it is believed."""
+    """The content of root's directories is trusted."""
     os.link(top / "victim", top / "u/hard")
     for _ in range(2):
         with pytest.raises(Permanent, match="hard"):
@@ -422,7 +428,7 @@ async def test_a_tree_with_another_s_link_is_not_taken_over(host, top):
 
 @pytest.mark.parametrize("kind", ["file.managed", "file.directory"])
 async def test_what_root_takes_over_nobody_else_can_write(host, top, kind):
-    """Not by an ACL, nor by a descriptor; also where only root could have put it."""
+    """No ACL and no open descriptor of a user remains, also where only root could have put the file."""
     place = top / "etc/his"
     if kind == "file.managed":
         his(place, "same\n")
@@ -439,7 +445,7 @@ async def test_what_root_takes_over_nobody_else_can_write(host, top, kind):
 
 
 async def test_root_s_file_moved_to_an_open_directory_is_not_given_away(host, top):
-    """Nor its content."""
+    """Its content is not given away either."""
     (top / "tmp").mkdir()
     (top / "tmp").chmod(0o1777)
     (top / "victim").rename(top / "tmp/f")
@@ -449,7 +455,7 @@ async def test_root_s_file_moved_to_an_open_directory_is_not_given_away(host, to
 
 
 async def test_what_lies_in_a_directory_that_he_could_not_enter_is_not_published(host, top):
-    """Root's closed directory, by the name of his source."""
+    """The user has moved root's closed directory to the path of the source."""
     (top / "u/src").mkdir()
     (top / "u/src/f").write_text("root's")
     assert await run(host, "file.managed", top / "etc/open", source=str(top / "u/src/f"))
@@ -465,7 +471,7 @@ async def test_what_lies_in_a_directory_that_he_could_not_enter_is_not_published
 
 
 async def test_a_user_s_links_are_not_copied_as_root_s(host, top):
-    """They would be believed where they come to lie."""
+    """The copies would be trusted in their new directory."""
     his_link(top / "u/l", top / "etc")
     with pytest.raises(Permanent, match="as a link: root would own the link"):
         await run(host, "file.recurse", top / "new", source=str(top / "u"), keep_symlinks=True)
@@ -484,7 +490,7 @@ async def test_a_user_s_links_are_not_copied_as_root_s(host, top):
     ],
 )
 async def test_a_plan_refuses_what_would_be_refused(host, top, kind, name, arguments):
-    """In the same words."""
+    """The plan has the same error as the apply."""
     (top / "u/ours").write_text("root's")
     (top / "u/d").mkdir()
     given = {key: value.format(top=top) if isinstance(value, str) else value for key, value in arguments.items()}
@@ -497,14 +503,14 @@ async def test_a_plan_refuses_what_would_be_refused(host, top, kind, name, argum
 
 
 async def test_names_that_are_no_text_are_managed_like_others(host, top):
-    """They come out of the file system as surrogates, and go into reports."""
+    """Such names contain surrogates, and appear in reports."""
     (top / "etc" / os.fsdecode(b"\xff\n")).touch()
     await run(host, "file.directory", top / "etc", clean=True)
     assert list((top / "etc").iterdir()) == []
 
 
 async def test_a_check_command_sees_what_nobody_can_exchange(host, top):
-    """Below a user's directory the new content is handed over by a descriptor."""
+    """Below a user's directory, the command gets the new content by a descriptor."""
     (top / "check").write_text(f'#!/bin/sh\nrm -f {top}/u/.*.holdfast-*\ncp "$1" {top}/seen\n')
     (top / "check").chmod(0o755)
     with pytest.raises(HoldfastError):

@@ -1,4 +1,4 @@
-"""`git.cloned`, `git.detached`, `git.config_set` and `git.config_unset` with the real git, and what git is told."""
+"""`git.cloned`, `git.detached`, `git.config_set` and `git.config_unset` with the real git, and git's arguments."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def declare(kind: str, name: str, **arguments: Any) -> Any:
 
 
 async def test_a_clone_is_made_once(remote, here, target):
-    """Later commits are not fetched; the declared branch is checked out."""
+    """The declared branch is checked out; later commits are not fetched."""
     git(remote.path, "branch", "dev")
     first = remote.head()
     changes = await here.settle("git.cloned", remote.url, target=str(target), branch="dev")
@@ -84,7 +84,7 @@ async def test_a_commit_is_checked_out_without_a_branch(remote, here, target):
 
 
 async def test_settings_of_a_repository(remote, here, tmp_path):
-    """Values are passed exactly, whatever characters they have; several values keep their order."""
+    """Values with any characters are passed exactly; several values keep their order."""
     repo = {"repo": str(remote.path)}
     for value in ("a b", '-x "quoted" \\', "# ; \n\t", "ünïcode", "", "$(touch x)", "true"):
         changes = await here.settle("git.config_set", "user.name", value=value, **repo)
@@ -104,7 +104,7 @@ async def test_settings_of_a_repository(remote, here, tmp_path):
 
 
 async def test_a_setting_is_undone_by_its_inverse(remote, here):
-    """The former values return, also if there were none."""
+    """The former values are restored, also if there were none."""
     repo = {"repo": str(remote.path)}
     cls = declare("git.config_set", "A.x.B", value="1", **repo)
     ctx = here.host.context("git.config_set[x]")
@@ -126,7 +126,7 @@ async def test_a_setting_is_undone_by_its_inverse(remote, here):
     ],
 )  # fmt: skip
 def test_a_url_that_git_could_misunderstand_is_refused(url):
-    """No URL is an option, a command, or holds a password."""
+    """A URL must not be an option or a command, or contain a password."""
     with pytest.raises(ValidationError) as error:
         declare("git.latest", url, target="/srv/x")
     assert "secret" not in str(error.value).replace("https_pass", "")
@@ -147,7 +147,7 @@ def test_urls_of_git_are_accepted(url):
 @pytest.mark.parametrize("field", ["rev", "branch", "remote", "refspec_branch", "identity", "target"])
 @pytest.mark.parametrize("value", ["-x", "--upload-pack=id", "a b", "a\nb", "a\0b"])
 def test_arguments_that_git_could_misunderstand_are_refused(field, value):
-    """The same holds for each argument that becomes one of git's."""
+    """Each argument that is passed to git is checked."""
     given = {"target": "/srv/x", field: f"/{value}\0" if field in {"identity", "target"} else value}
     with pytest.raises(ValidationError):
         declare("git.latest", "https://example.org/x", **given)
@@ -167,7 +167,7 @@ def test_arguments_that_do_not_fit_together_are_refused(given):
 
 
 def test_a_password_is_in_no_argument_and_for_one_host():
-    """Git asks for it through a helper that reads the environment; only for the declared host."""
+    """Git gets the password from a helper that reads the environment, for the declared host only."""
     git = Git(None, "/srv/x", url="https://h.example.org/x", credentials=Credentials((), "me", "secret"))
     network, local = git.environment(network=True), git.environment(network=False)
 
@@ -178,7 +178,7 @@ def test_a_password_is_in_no_argument_and_for_one_host():
 
 
 def test_git_itself_gives_the_password_to_the_declared_host_alone(tmp_path):
-    """Asked by git's own means, the helper answers for this host, and for no other."""
+    """A request by git's own protocol is answered for this host, and for no other."""
     git_ = Git(None, str(tmp_path), url="https://h.example.org/x", credentials=Credentials((), "me", "s p'\"$x"))
     env = {**os.environ, **git_.environment(network=True)}
     for host, wanted in (("h.example.org", "username=me\npassword=s p'\"$x\n"), ("other.example.org", "")):
@@ -190,7 +190,7 @@ def test_git_itself_gives_the_password_to_the_declared_host_alone(tmp_path):
 
 
 async def test_what_the_remote_repository_answers_is_the_error(here, target, tmp_path):
-    """Where nobody answers, another attempt may help; a repository that does not exist remains so."""
+    """If no server answers, the failure is temporary; a missing repository is a permanent failure."""
     with pytest.raises(Temporary, match=r"cannot read https://127.0.0.1:1/x: unable to access"):
         await here.check("git.latest", "https://127.0.0.1:1/x", target=str(target), apply=True)
     with pytest.raises(Permanent, match=r"cannot read /nonexistent/x: '/nonexistent/x' does not appear to be"):
@@ -207,7 +207,7 @@ async def test_what_the_remote_repository_answers_is_the_error(here, target, tmp
 
 
 def test_output_of_git_is_understood():
-    """Renamed files have two paths; a detached HEAD is no branch."""
+    """Renamed files have two paths; a detached HEAD is not a branch."""
     head = ["# branch.oid (initial)", "# branch.head (detached)"]
     items = [*head, "1 .M N... 1 2 3 a b x y", "2 R. N... 1 2 3 a b R100 to", "1 from", "u UU N... 1 2 3 4 a b c z"]
     assert parse_status(items) == {"changed": {"x y": ".M", "to": "R.", "z": "UU"}}

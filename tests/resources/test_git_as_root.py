@@ -1,4 +1,4 @@
-"""git as root, in clones in which other users can write: it runs nothing of theirs, and writes nothing elsewhere.
+"""git as root, in clones that other users can write: it runs nothing of theirs, and writes nothing elsewhere.
 
 A test takes more than a second, as it runs git some fifty times.
 """
@@ -47,7 +47,7 @@ def target() -> Iterator[Path]:
 
 
 def given_away(path: Path) -> Path:
-    """Create a directory if there is none, and give it to another user."""
+    """Create a directory if it does not exist, and give it to another user."""
     path.mkdir(exist_ok=True)
     os.chown(path, OTHER, OTHER)
     return path
@@ -59,7 +59,7 @@ def latest(remote: GitRemote, target: Path, **arguments: Any) -> dict[str, Any]:
 
 
 async def test_root_does_not_work_where_others_can_write(remote, here, target):
-    """Git would run the programs that they name in the configuration, or check out content of theirs."""
+    """Git would run programs that other users have configured, or check out their content."""
     await here.settle(**latest(remote, target))
     refused = "cannot run git as root in .*, because other users could make it run"
     inside = [target / ".git" / name for name in ("config", "objects", "refs", "index", "HEAD")]
@@ -91,7 +91,7 @@ async def test_root_does_not_work_where_others_can_write(remote, here, target):
     ],
 )
 async def test_root_does_not_work_where_a_file_of_git_is_another_user_s(remote, here, target, path):
-    """However deep it lies: a hook would run, a reference or an object would change what is checked out."""
+    """The file may be at any depth: a hook would run, and a reference or an object would change what is checked out."""
     await here.settle(**latest(remote, target))
     file = target / ".git" / path
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -102,7 +102,7 @@ async def test_root_does_not_work_where_a_file_of_git_is_another_user_s(remote, 
 
 
 async def test_root_does_not_work_with_objects_or_hooks_of_another_user_elsewhere(remote, here, target):
-    """Alternate objects, a link to hooks, a common directory: they may name each other, too."""
+    """These may be alternate objects, a link to hooks, or a common directory, and may refer to each other."""
     await here.settle(**latest(remote, target))
     common = target.parent / "common"
     (common / "info").mkdir(parents=True)
@@ -136,7 +136,7 @@ async def test_root_does_not_work_with_objects_or_hooks_of_another_user_elsewher
 async def test_a_repository_kept_elsewhere_must_be_roots(
     remote: GitRemote, here: Here, target: Path, lead: Callable[[Path, Path], object]
 ) -> None:
-    """`.git` may be a link or a file that leads to the repository: the same holds for that directory."""
+    """`.git` may be a link or a file that names the repository, whose directory is checked, too."""
     await here.settle(**latest(remote, target))
     kept = target.parent / "kept"
     kept.mkdir()
@@ -152,7 +152,7 @@ async def test_a_repository_kept_elsewhere_must_be_roots(
 
 
 async def test_root_changes_no_work_tree_in_which_others_own_directories_of_tracked_files(remote, here, target):
-    """They could exchange one for a link while git works. Nothing is refused where there is nothing to change."""
+    """They could replace one by a link while git works. If nothing has to be changed, nothing is refused."""
     await here.settle(**latest(remote, target))
     given_away(target / "css")
     assert await here.check(**latest(remote, target, force_reset=True), apply=True)
@@ -176,7 +176,7 @@ async def test_root_changes_no_work_tree_in_which_others_own_directories_of_trac
 
 
 async def test_directories_of_others_without_tracked_files_are_left_alone(remote, here, target):
-    """What users write there stays, and clones are updated; a commit that needs the directory is refused."""
+    """Files that users write there stay, and clones are updated. A commit that needs the directory is refused."""
     await here.settle(**latest(remote, target))
     (given_away(target / "uploads") / "x").write_text("kept\n")
     remote.commit({"index.html": "two\n"})
@@ -194,7 +194,7 @@ async def test_directories_of_others_without_tracked_files_are_left_alone(remote
 
 
 async def test_root_runs_nothing_of_a_submodule_of_others(remote, here, target, tmp_path):
-    """Git starts other gits in submodules without a look at their owners; their configuration can name programs."""
+    """Git runs git in submodules without a check of their owners, and their configuration can name programs."""
     part = GitRemote(tmp_path / "part")
     part.commit({"inside": "one\n", ".gitattributes": "* filter=x\n"})
     git(remote.path, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", part.url, "part")
@@ -208,7 +208,7 @@ async def test_root_runs_nothing_of_a_submodule_of_others(remote, here, target, 
     git(target / "part", "config", "filter.x.clean", f"touch {ran}; cat")
     for path in (config, config.parent, target / "part"):
         os.chown(path, OTHER, OTHER)
-        (target / "part/inside").write_text("one\n")  # git looks at its content, as it is newer
+        (target / "part/inside").write_text("one\n")  # git reads its content, because it is newer
         with pytest.raises(Permanent, match=r"cannot run git as root in .*part.*: it belongs to uid 12345"):
             await here.check(**latest(remote, target, submodules=True), apply=True)
         os.chown(path, 0, 0)
@@ -216,7 +216,7 @@ async def test_root_runs_nothing_of_a_submodule_of_others(remote, here, target, 
 
 
 async def test_nobody_can_take_the_place_of_a_new_clone(remote, here, target, monkeypatch):
-    """In a directory such as /tmp, another user exchanges the new directory for a link before anything is in it."""
+    """In a directory such as /tmp, another user replaces the new directory by a link before it has any content."""
     target.parent.chmod(0o1777)
     elsewhere = given_away(target.parent / "elsewhere")
 

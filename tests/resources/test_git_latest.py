@@ -45,7 +45,7 @@ def run(directory: Path, command: str) -> None:
 
 @contextmanager
 def git_at_work(directory: Path) -> Iterator[None]:
-    """Let a git run in a directory."""
+    """Run git in a directory during the block."""
     with subprocess.Popen(["git", "cat-file", "--batch"], cwd=directory, stdin=subprocess.PIPE) as process:
         yield
         process.stdin.close()
@@ -99,7 +99,7 @@ async def test_a_branch_of_the_remote_is_not_the_local_one(remote, here, target)
 
 @pytest.mark.parametrize("annotated", [True, False])
 async def test_a_tag_is_checked_out(remote, here, target, annotated):
-    """The branch then follows none. A tag that moves is followed; one that the remote loses is removed."""
+    """The branch then follows none. A tag that moves is followed; a tag that the remote loses is removed."""
     git(remote.path, "tag", *(["-a", "-m", "x"] if annotated else []), "v1")
     tagged = remote.head()
     remote.commit({"index.html": "two\n"})
@@ -128,7 +128,7 @@ async def test_a_commit_is_checked_out(remote, here, target):
 
 
 async def test_changes_of_files_are_told_and_discarded_only_if_declared(remote, here, target):
-    """Without `force_reset` they stay as long as the commit is right, and stop an update."""
+    """Without `force_reset`, changes stay while the commit is right, and prevent an update."""
     await here.settle("git.latest", remote.url, target=str(target))
     (target / "index.html").write_text("mine\n")
     (target / "css/a.css").unlink()
@@ -154,7 +154,7 @@ async def test_changes_of_files_are_told_and_discarded_only_if_declared(remote, 
 
 
 async def test_what_others_cannot_read_is_not_shown(remote, here, target):
-    """Neither files of a closed directory, nor closed files."""
+    """The diff shows neither files of a private directory nor private files."""
     await here.settle("git.latest", remote.url, target=str(target))
     (target / "index.html").write_text("secret\n")
     for path, mode in ((target, 0o700), (target / "index.html", 0o600)):
@@ -168,7 +168,7 @@ async def test_what_others_cannot_read_is_not_shown(remote, here, target):
 
 
 async def test_the_lock_of_a_killed_git_is_removed(remote, here, target):
-    """But not while a git works in the clone, and not while the lock is young."""
+    """The lock is not removed while git works in the clone, or while the lock is young."""
     await here.settle("git.latest", remote.url, target=str(target))
     lock = target / ".git/index.lock"
     declared = {"target": str(target), "force_reset": True, "apply": True}
@@ -208,7 +208,7 @@ async def test_a_rewritten_branch_needs_force(remote, here, target):
 
 
 async def test_an_untracked_file_in_the_way_is_kept(remote, here, target):
-    """Only with `force_reset` it is replaced, and the run tells that."""
+    """It is replaced only with `force_reset`, and the run reports this."""
     await here.settle("git.latest", remote.url, target=str(target), rev="main")
     (target / "new.txt").write_text("mine\n")
     remote.commit({"new.txt": "theirs\n"})
@@ -236,7 +236,10 @@ DAMAGES = (
 
 
 async def test_damage_is_repaired(remote, here, target):
-    """With `force_reset` and `branch`, everything is again as in a new clone. Takes long: git runs 400 times."""
+    """With `force_reset` and `branch`, everything is again as in a new clone.
+
+    The test is slow, because git runs 400 times.
+    """
     declared = {"target": str(target), "rev": "main", "branch": "main", "force_reset": True}
     await here.settle("git.latest", remote.url, **declared)
     for damage in DAMAGES:
@@ -273,7 +276,7 @@ async def test_a_directory_with_other_content_is_refused(remote, here, target):
 
 
 async def test_an_interrupted_clone_is_begun_anew(remote, here, target):
-    """What a killed run has left is recognised by its directory, and is removed."""
+    """The leftovers of a killed run are recognised by their directory, and are removed."""
     target.mkdir(parents=True)
     (target / ".git.holdfast").mkdir()
     (target / "half.html").write_text("half")
@@ -326,7 +329,7 @@ async def test_an_empty_repository_is_cloned(tmp_path, here, target):
 
 
 async def test_programs_of_the_repository_do_not_run(remote, here, target, tmp_path):
-    """Neither hooks nor a file system monitor of the clone run; root then cannot be led to run them."""
+    """Neither hooks nor a file system monitor of the clone run, so nobody can make root run them."""
     await here.settle("git.latest", remote.url, target=str(target), rev="main")
     ran = tmp_path / "ran"
     script = target / ".git/hooks/post-merge"
@@ -346,7 +349,7 @@ async def test_programs_of_the_repository_do_not_run(remote, here, target, tmp_p
 
 
 async def test_a_repository_around_the_target_is_not_meant(remote, here, tmp_path):
-    """A directory in the work tree of another repository is no clone."""
+    """A directory in the work tree of another repository is not a clone."""
     outer = GitRemote(tmp_path / "outer")
     outer.commit({"site/a": "a\n"})
     with pytest.raises(Permanent, match="is not a git repository"):

@@ -1,4 +1,4 @@
-"""An engine repairs a clone at the event of its damage, and asks the remote repository from time to time."""
+"""An engine repairs a clone at the event of its damage, and polls the remote repository."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def reached(bench: Commands, path: Path, text: str) -> None:
 
 
 async def test_damage_is_repaired_at_its_event_without_the_remote(remote, tmp_path):
-    """The remote repository is not asked again, so it may be down meanwhile."""
+    """The remote repository is not needed for the repair, so it may be down."""
     bench = Commands(tmp_path)
     page = tmp_path / "site/index.html"
     async with bench.host, bench.running(site(remote, tmp_path, 1000)):
@@ -58,7 +58,10 @@ async def test_damage_is_repaired_at_its_event_without_the_remote(remote, tmp_pa
 
 
 async def test_a_new_commit_is_found_by_the_poll(remote, tmp_path):
-    """Nothing tells the agent of it, so it asks; while the remote repository is away, the clone stays as it is."""
+    """No event reports a new commit, so the agent polls.
+
+    While the remote repository is away, the clone stays as it is.
+    """
     bench = Commands(tmp_path)
     page = tmp_path / "site/index.html"
     async with bench.host, bench.running(site(remote, tmp_path, 0.05)):

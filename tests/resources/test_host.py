@@ -1,4 +1,4 @@
-"""Names in a hosts file: what is refused, what a removed state restores, and that foreign lines keep each byte."""
+"""Names in a hosts file: refused arguments, reversal, and other lines, which keep each byte."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def declare(kind="present", name="db", **arguments):
     ],
 )
 def test_what_would_be_another_line_is_refused(kind, arguments, told):
-    """At its place in the state file."""
+    """The error has the line of the argument."""
     with pytest.raises(ValidationError, match=told):
         declare(kind, **arguments)
 
@@ -62,7 +62,7 @@ def test_states_contradict_each_other_only_where_both_cannot_hold():
 )
 @pytest.mark.parametrize("text", ["", "192.0.2.7 db other\n192.0.2.8 db\n", "192.0.2.7 db # old\n", "192.0.2.8 db\n"])
 async def test_undone_the_names_are_as_before(tmp_path, entry, text):
-    """The same names have the same addresses; removed ones have their comment. Lines may be in another order."""
+    """The same names have the same addresses, and restored lines have their comment. The order of lines may differ."""
     file = tmp_path / "hosts"
     file.write_text(text)
     entry = type(entry).declare(**{**entry.model_dump(exclude_unset=True), "config": str(file)})
@@ -96,7 +96,7 @@ KINDS = (
 
 @given(TEXT)
 def test_an_edit_keeps_foreign_lines_and_is_right_at_once(text):
-    """Each byte of comments, blank lines, and lines of other names."""
+    """Comments, blank lines, and lines of other names keep each byte."""
     for entry in KINDS:
         new = entry.edited(text)
         assert entry.edited(new) == new

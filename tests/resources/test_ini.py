@@ -1,4 +1,4 @@
-"""Ini files: what is not declared stays byte for byte, and other parsers read what was written."""
+"""Ini files: everything else stays byte for byte, and other parsers read the written options."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def edited(resource: IniFile, text: str) -> str | None:
 
 @given(text=ANY, style=STYLES)
 def test_parsing_and_writing_is_the_identity(text, style):
-    """Whatever a file contains, its entries are the file."""
+    """The entries of any file, joined again, are the file."""
     assert joined(parse(text, style)) == text
 
 
 @given(text=ANY, wanted=SECTIONS, strict=st.booleans(), separator=st.sampled_from(["=", ":"]))
 def test_options_are_present_afterwards(text, wanted, strict, separator):
-    """The declared options have their values, a second edit changes nothing, and all other options have theirs."""
+    """The declared options have their values, a second edit changes nothing, and other options keep their values."""
     resource = OptionsPresent.declare("/f", sections=wanted, strict=strict, separator=separator)
     new = edited(resource, text)
     if new is None:
@@ -109,7 +109,7 @@ def test_foreign_lines_are_kept(text, wanted):
     wanted=SECTIONS,
 )
 def test_pythons_parser_reads_what_was_written(present, wanted):
-    """An independent parser finds the declared options, and those that were there before."""
+    """An independent parser finds the declared options and all former ones."""
     text = "".join(
         f"[{section}]\n# c\n" + "".join(f"{name}={value}\n\n" for name, value in options.items())
         for section, options in present.items()
@@ -151,7 +151,7 @@ def test_sections_are_present_afterwards(text):
 
 
 def test_line_ends_are_kept():
-    """New lines end as the first line of the file."""
+    """New lines have the line end of the file's first line."""
     resource = OptionsPresent.declare("/f", sections={"a": {"x": 2, "y": "3\n4"}, "b": {"z": ""}})
 
     assert resource.edited("[a]\r\nx =\t1\r\n", ()) == ("[a]\r\nx =\t2\r\ny = 3\r\n    4\r\n\r\n[b]\r\nz =\r\n")
@@ -175,7 +175,7 @@ def test_line_ends_are_kept():
     ],
 )
 def test_names_and_values_that_ini_files_cannot_have_are_refused(sections, message):
-    """Nothing can be smuggled into another line."""
+    """No name or value can add another line."""
     with pytest.raises(ValidationError) as caught:
         OptionsPresent.declare("/f", sections=sections)
 
@@ -190,7 +190,7 @@ def test_separators_that_cannot_be_told_from_other_signs_are_refused(separator):
 
 
 def test_a_new_option_does_not_swallow_an_indented_line():
-    """It does not go below the comment that shows it if the next line would continue its value."""
+    """The option is not placed below the comment that shows it, if the next line would continue its value."""
     resource = OptionsPresent.declare("/f", sections={"a": {"x": "2"}})
 
     assert resource.edited("[a]\n# x = 1\n    deeper\ny = 1\n", ()) == "[a]\n# x = 1\n    deeper\ny = 1\nx = 2\n"
@@ -205,7 +205,7 @@ def test_a_file_that_would_be_read_differently_is_not_written(monkeypatch):
 
 @pytest.mark.parametrize("mark", ["", BOM])
 def test_a_repeated_option_is_changed_once(mark):
-    """Also if both lines are equal, and behind a mark of the byte order, which stays."""
+    """Both lines may be equal, and a byte order mark at the beginning stays."""
     resource = OptionsPresent.declare("/f", sections={"a": {"x": "2"}})
 
     assert resource.edited(f"{mark}[a]\nx=1\nx=1\ny=1\n", ()) == f"{mark}[a]\nx=2\ny=1\n"

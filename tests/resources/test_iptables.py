@@ -52,7 +52,7 @@ def declare(kind: str, **arguments: object):
     ],
 )  # fmt: skip
 def test_options_become_the_arguments_that_salt_gives(options, wanted):
-    """In the same order; each value that is one word for Salt is one argument, whatever it contains."""
+    """The order is that of Salt. Each value that is one word for Salt is one argument, whatever it contains."""
     expected = [word for i, part in enumerate(wanted.split("|")) for word in ([part] if i % 2 else part.split())]
 
     assert words(options) == expected
@@ -81,7 +81,7 @@ def test_a_wrong_argument_is_told_at_its_place(options, told):
 
 
 async def test_an_error_of_iptables_is_not_an_absent_rule(tmp_path):
-    """Only the message that there is no such rule means that; a chain that does not exist has none."""
+    """Only iptables' message that there is no such rule means an absent rule. A missing chain has no rules."""
     check = "iptables -w -t filter -C INPUT --jump ACCEPT"
     rule = declare("iptables.delete", jump="ACCEPT")
     for answer, told in (
@@ -110,7 +110,7 @@ RULES = "*filter\n-A INPUT -j X\nCOMMIT\n"
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
 async def test_rules_are_not_saved_where_a_user_could_replace_them(tmp_path):
-    """A link of root leads to the directory of a user: the rules of the next boot would be that user's."""
+    """Root's link leads to a user's directory, so that user could choose the rules of the next boot."""
     (tmp_path / "home").mkdir()
     os.chown(tmp_path / "home", 12345, 12345)
     (tmp_path / "rules").symlink_to("home/rules")
@@ -127,7 +127,7 @@ async def test_rules_are_not_saved_where_a_user_could_replace_them(tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
 @pytest.mark.parametrize(("uid", "mode"), [(12345, 0o640), (0, 0o666)])
 async def test_saved_rules_that_a_user_can_write_are_written_anew(tmp_path, uid, mode):
-    """Although they are as they should be now."""
+    """They are written although their content is as declared."""
     file = tmp_path / "rules"
     file.write_text(RULES)
     os.chown(file, uid, -1)
@@ -140,7 +140,7 @@ async def test_saved_rules_that_a_user_can_write_are_written_anew(tmp_path, uid,
 
 
 async def test_rules_of_iptables_legacy_are_told_once(tmp_path):
-    """They take effect, and iptables-nft shows only that they are there."""
+    """Rules of iptables-legacy take effect, but iptables-nft shows only that they exist."""
     warning = "# Warning: iptables-legacy tables present, use iptables-legacy to see them\n"
     ctx = FakeContext(tmp_path, commands={"iptables-save": {"stdout": RULES, "stderr": warning}})
     entry = declare("iptables.append", j="X", save=True)
@@ -151,7 +151,10 @@ async def test_rules_of_iptables_legacy_are_told_once(tmp_path):
 
 
 async def test_iptables_is_asked_for_a_rule_only_if_the_lines_of_its_chain_do_not_tell(tmp_path, monkeypatch):
-    """A change elsewhere costs one listing for all rules; a rule that the agent has added is known by its line."""
+    """After a change in another place, one listing serves all rules.
+
+    The agent knows a rule that it has added by its line.
+    """
     now, lines = [1], ["-A INPUT -j ACCEPT"]
     for module in (_netfilter, rules):
         monkeypatch.setattr(module, "generation", lambda: now[0])
@@ -178,7 +181,7 @@ async def test_iptables_is_asked_for_a_rule_only_if_the_lines_of_its_chain_do_no
     listing = "iptables -w -t filter -S"
     for change, present, calls in (
         (lambda: lines.append("-A INPUT -j LOG"), True, [listing]),
-        (lambda: lines.__setitem__(slice(1, 3), []), False, [listing]),  # the line that is left is another rule
+        (lambda: lines.__setitem__(slice(1, 3), []), False, [listing]),  # the remaining line is another rule
         (lambda: lines.append("-A INPUT -j LOG"), False, [listing, check]),  # a new line may be the rule
     ):
         ctx.calls.clear()
@@ -190,7 +193,7 @@ async def test_iptables_is_asked_for_a_rule_only_if_the_lines_of_its_chain_do_no
 
 
 async def test_a_rule_that_was_there_is_one_of_the_lines_that_were_there(tmp_path, monkeypatch):
-    """While all of them are there, it is, too; when another one is gone, iptables tells, once."""
+    """While all of the lines exist, so does the rule. When one disappears, iptables is asked once."""
     now, lines = [1], {"-A INPUT -j A", "-A INPUT -j B"}
     for module in (_netfilter, rules):
         monkeypatch.setattr(module, "generation", lambda: now[0])
@@ -206,7 +209,7 @@ async def test_a_rule_that_was_there_is_one_of_the_lines_that_were_there(tmp_pat
 
 
 async def test_iptables_legacy_is_compared_from_time_to_time(tmp_path, monkeypatch):
-    """Events of nf_tables do not tell of it; iptables that is not there yet is no error."""
+    """Events of nf_tables do not report its changes. A missing iptables is not an error."""
     monkeypatch.setattr(base, "PERIOD", 0)
     listings = iter(["", "", "-A INPUT -j DROP\n", "-A INPUT -j DROP\n"])
     versions = iter(["v1.8.9 (nf_tables)", *["v1.8.9 (legacy)"] * 4])
@@ -230,7 +233,10 @@ def message(kind: int, family: int, **names: str) -> bytes:
 
 
 def test_messages_of_the_kernel_name_the_chain():
-    """Rules have the chain in another attribute than chains; a table concerns all chains."""
+    """Messages about rules and about chains have the name of the chain in different attributes.
+
+    A message about a table concerns all chains.
+    """
     data = message(6, 2, a1="filter", a2="INPUT") + message(3, 10, a1="nat", a3="X") + message(2, 1, a1="t")
     first, second, third = parse(data + message(15, 2))
 
@@ -245,13 +251,13 @@ def test_messages_of_the_kernel_name_the_chain():
 
 @given(st.binary(max_size=200))
 def test_any_message_is_understood_or_left_out(data):
-    """Damaged messages cause no exception."""
+    """A damaged message is ignored without an exception."""
     list(parse(data))
     list(parse(message(6, 2, a1="t", a2="c")[:20] + data))
 
 
 async def test_a_lost_message_is_an_event_of_all(monkeypatch):
-    """The kernel says that its buffer was full; every watch is told, and goes on."""
+    """The kernel reports that its buffer was full. Every watch reports an event and continues."""
     ours, theirs = _netfilter.socket.socketpair(_netfilter.socket.AF_UNIX, _netfilter.socket.SOCK_DGRAM)
     ours.setblocking(False)
     hub = _netfilter.Hub()

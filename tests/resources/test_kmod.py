@@ -1,4 +1,4 @@
-"""Kernel modules, with recorded answers of modprobe and rmmod: where the tests run, no module can be loaded."""
+"""Kernel modules, with recorded answers of modprobe and rmmod, because the tests cannot load modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.resources.testing import FakeContext
 
 
 class Kernel:
-    """A directory in place of the kernel's, which modprobe and rmmod change."""
+    """A directory in place of /sys/module, which modprobe and rmmod change."""
 
     def __init__(self, tmp_path):
         self.loaded, self.modules = tmp_path / "sys", tmp_path / "modules"
@@ -35,7 +35,7 @@ class Kernel:
         }
 
     def load(self, *names):
-        """Load modules; one that has only options is built in and has no state."""
+        """Load modules. A module that has only options is built in and has no state."""
         for name in filter(None, names):
             (self.loaded / name).mkdir(exist_ok=True)
             (self.loaded / name / "initstate").write_text("live\n")
@@ -59,7 +59,7 @@ def kernel(tmp_path, monkeypatch):
 
 
 async def test_a_module_is_loaded_and_kept(kernel, tmp_path):
-    """And again: nothing. What damages it is repaired: a removal, or an edit of the file."""
+    """A second apply changes nothing. A removal of the module, and an edit of the file, are repaired."""
     wanted = Present.declare("one", persist=True)
     assert not await wanted.check_apply(kernel.ctx, False)
     assert kernel.ctx.calls == []
@@ -77,20 +77,20 @@ async def test_a_module_is_loaded_and_kept(kernel, tmp_path):
 
 @pytest.mark.parametrize("name", ["ext4", "loop-back", "with_options", "old"])
 async def test_what_is_built_in_counts_as_loaded(kernel, name):
-    """Salt fails there. What is built in and cannot be removed is no error of `absent`, as in Salt."""
+    """Salt fails for such a module. As in Salt, `absent` reports no error for a module that is built in."""
     assert await Present.declare(name).check_apply(kernel.ctx, True)
     if name != "old":
         assert await Absent.declare(name).check_apply(kernel.ctx, True)
 
 
 async def test_a_module_in_use_is_told(kernel):
-    """With the words of the tool."""
+    """The error has the words of the tool."""
     with pytest.raises(Permanent, match=r"cannot remove kernel module old: Module old is in use by: other$"):
         await Absent.declare("old").check_apply(kernel.ctx, True)
 
 
 async def test_a_kernel_without_modules_is_told(kernel):
-    """As in a container, or after an upgrade of the kernel."""
+    """A container, or a host after an upgrade of its kernel, has no modules."""
     shutil.rmtree(kernel.modules)
     kernel.ctx.commands["modprobe two"] = {"retcode": 1, "stderr": "modprobe: FATAL: Module two not found.\n"}
     with pytest.raises(
@@ -100,7 +100,7 @@ async def test_a_kernel_without_modules_is_told(kernel):
 
 
 async def test_salts_file_is_used_where_it_is_or_where_its_names_are_wanted(kernel, tmp_path):
-    """As for other files of Salt."""
+    """Holdfast treats other files of Salt in the same way."""
     kernel.ctx.salt_names = True
     await Present.declare("old", persist=True).check_apply(kernel.ctx, True)
     assert (tmp_path / "load.d/salt.conf").read_text() == "old\n"
@@ -110,7 +110,7 @@ async def test_salts_file_is_used_where_it_is_or_where_its_names_are_wanted(kern
 
 
 async def test_it_is_undone(kernel, tmp_path):
-    """Only modules that were not loaded are removed again."""
+    """A reversal removes only modules that were not loaded before."""
     wanted = Present.declare("x", mods=["old", "one"])
     before = await wanted.inverse(kernel.ctx)
     assert before.kind == "kmod.absent"
@@ -125,7 +125,7 @@ async def test_it_is_undone(kernel, tmp_path):
 
 
 async def test_both_are_watched(kernel):
-    """The messages of the kernel and, with `persist`, the file."""
+    """The watch follows messages of the kernel and, with `persist`, the file."""
     await anext(Present.declare("one").watch(kernel.ctx))
     assert kernel.ctx.watched == ["modules"]
     await anext(Present.declare("one", persist=True).watch(kernel.ctx))
@@ -133,7 +133,7 @@ async def test_both_are_watched(kernel):
 
 
 def test_a_parameter_waits_for_its_module():
-    """Without a requisite; what has no known module does not."""
+    """An automatic edge orders them; a parameter without a known module does not wait."""
     parameter = sysctl.Present.declare("net.bridge.bridge-nf-call-iptables", value=1)
     assert [need[:2] for need in parameter.dependencies()] == [*Present.declare("br-netfilter").offers()]
     assert sysctl.Present.declare("net.ipv4.ip_forward", value=1).dependencies() == ()
@@ -142,7 +142,7 @@ def test_a_parameter_waits_for_its_module():
 
 @pytest.mark.parametrize("name", ["bonding mode=4", "-r", "a/b", "a\n", "", "ä", "a.ko"])
 def test_what_is_no_name_of_a_module_is_refused(name):
-    """Options belong in a file of modprobe."""
+    """Options belong into a file of modprobe."""
     for arguments in ({"name": name}, {"name": "x", "mods": [name]}):
         with pytest.raises(ValidationError, match=r"options of a module belong in"):
             Present.declare(**arguments)
@@ -150,7 +150,7 @@ def test_what_is_no_name_of_a_module_is_refused(name):
 
 @given(st.lists(st.sampled_from(["# one", "one", "two # x", "", ";one", "#two", "other"])))
 def test_other_lines_of_the_file_are_kept(lines):
-    """Whether modules are added or removed; a second edit changes nothing."""
+    """Other lines stay when modules are added or removed; a second edit changes nothing."""
     text = "\n".join(lines)
     for wanted in (
         Present.declare("x", mods=["one", "two"]),

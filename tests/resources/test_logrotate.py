@@ -1,4 +1,4 @@
-"""The configuration of logrotate: what is found in it, and that all other lines stay."""
+"""The configuration of logrotate: finding settings, and edits that keep all other lines."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ def test_blocks_and_defaults_are_found():
     ],
 )
 def test_one_line_is_changed(name, word, value, old, new):
-    """In its place; a new default comes before what it applies to."""
+    """The line is changed in its place; a new default is added before the blocks that it applies to."""
     assert changed(MAIN, name, word, value) == MAIN.replace(old, new, 1)
 
 
 def test_a_block_is_added():
-    """At the end, after a missing last line break."""
+    """A block is added at the end; a missing last line feed is added first."""
     assert changed("weekly", "/var/log/a b", "rotate", "3") == 'weekly\n\n"/var/log/a b" {\n    rotate 3\n}\n'
     assert changed("", "/var/log/a", "copytruncate", True) == "/var/log/a {\n    copytruncate\n}\n"
 
@@ -102,7 +102,7 @@ LINES = st.lists(
 
 @given(LINES, st.sampled_from([None, "/a", "/c", "/new"]), st.sampled_from(["9", True, False]))
 def test_all_other_lines_stay(lines, name, value):
-    """The new value is read back, and the lines that are left are those of before, in their order."""
+    """The edited file has the new value, and all other lines in their order."""
     text = "".join(f"{line}\n" for line in lines)
     new = changed(text, name, "rotate", value)
     known = parse(new)
@@ -119,7 +119,7 @@ def test_only_line_feeds_end_a_line(mark):
 
 
 async def run(tmp_path: Path, apply: bool = True, stderr: str = "", **declared: Any) -> FakeContext:
-    """Run a state; `stderr` is what logrotate says about the new file, `PATH` in it its path."""
+    """Run a state. `stderr` is logrotate's output for the new file, in which `PATH` stands for the file's path."""
     cls = registry.find("logrotate.set")
     ctx = FakeContext(tmp_path)
 
@@ -144,7 +144,7 @@ def host(tmp_path: Path) -> Path:
 
 
 async def test_a_block_in_an_included_file(host):
-    """It is changed there, and reported as Salt does; again is nothing."""
+    """The block is changed in its file, and reported as by Salt; a second run changes nothing."""
     ctx = await run(host, key="/var/log/mail.log", value="rotate", setting=9)
     assert ctx.report.changes == {"old": "4", "new": "9"}
     assert (host / "d/mail").read_text() == SYSLOG.replace("rotate 4", "rotate 9")
@@ -155,7 +155,7 @@ async def test_a_block_in_an_included_file(host):
 
 
 async def test_logrotate_refuses_the_new_file(host):
-    """Then nothing is changed; mistakes that are there already do not count."""
+    """Then nothing is changed. Mistakes that exist already do not count."""
     before = (host / "logrotate.conf").read_text()
     with pytest.raises(HoldfastError, match="logrotate refuses the change: 3 bad rotation count"):
         await run(host, key="rotate", value="many", stderr="reading config\nerror: PATH:3 bad rotation count 'many'\n")
@@ -187,6 +187,6 @@ async def test_what_was_there_before(host):
     ],
 )
 def test_what_would_be_another_directive(declared):
-    """It is refused before anything runs."""
+    """Such a value is refused before anything runs."""
     with pytest.raises(ValidationError):
         registry.find("logrotate.set").declare("x", **declared)

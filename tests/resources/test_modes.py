@@ -1,4 +1,4 @@
-"""Symbolic modes: the same as chmod makes of them, where they say all of a mode."""
+"""Symbolic modes that determine a whole mode: the result is that of chmod."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_it_is_what_chmod_makes_of_it_whatever_the_file_had(tmp_path_factory, fi
     ],
 )
 def test_a_state_may_write_it_so(text, mode):
-    """It is a mode like any other from then on."""
+    """After parsing, it is a mode like any other."""
     assert parse_mode(text) == mode
 
 
@@ -69,6 +69,6 @@ def test_a_state_may_write_it_so(text, mode):
     ],
 )
 def test_what_depends_on_the_file_or_on_nothing_known_is_refused(text, said):
-    """A state says what is to be; the message says what to write."""
+    """A state must declare the whole mode; the message says what to write."""
     with pytest.raises(ValueError, match=said.replace("+", r"\+")):
         parse_mode(text)

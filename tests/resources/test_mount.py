@@ -1,4 +1,4 @@
-"""Mounts: lines of fstab, options, what is undone, and what is refused. tests/lab has the real thing."""
+"""Mounts: lines of fstab, options, reversal, and refused arguments. tests/lab has tests with real mounts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def point(tmp_path, monkeypatch):
 
 
 def tmpfs(options="rw", more="rw"):
-    """Return a mount of memory."""
+    """Return a mount of a tmpfs."""
     return Mount(1, "0:1", "/m", tuple(options.split(",")), "tmpfs", "tmpfs", tuple(more.split(",")))
 
 
@@ -61,7 +61,7 @@ def tmpfs(options="rw", more="rw"):
 
 @given(WORDS.filter(lambda word: not word.startswith("#")), WORDS, WORDS, st.integers(0, 9))
 def test_what_is_written_is_read_again(device, name, fstype, number):
-    """Blanks, line ends, backslashes and any other letters."""
+    """Blanks, line ends, backslashes and all other characters are read as they were written."""
     entry = MountLine(device, name.rstrip("/") or name, fstype, ("a=b c", "x\\y"), number, 2)
     line = entry.line()
     assert "\n" not in line
@@ -70,7 +70,7 @@ def test_what_is_written_is_read_again(device, name, fstype, number):
 
 @given(st.lists(LINES))
 def test_other_lines_are_kept(given_lines):
-    """Each byte of them, whether an entry is added, changed or removed; a second edit changes nothing."""
+    """Other lines keep each byte when an entry is added, changed or removed; a second edit changes nothing."""
     text, wanted = "\n".join(given_lines), MountLine("/dev/c", "/srv", "ext4")
     for entry in (wanted, None):
         new = lines.with_entry(text, entry, lambda seen: seen.name == "/srv")
@@ -83,18 +83,18 @@ def test_other_lines_are_kept(given_lines):
 
 @pytest.mark.parametrize("line", ["", "# /dev/a /a ext4", "/dev/a /a", "a b c d x 1", "a b c d 1 2 3", "   #x y z"])
 def test_what_is_no_entry_is_left_alone(line):
-    """Comments, and lines that mount(8) does not understand."""
+    """Comments, and lines that mount(8) does not understand, stay."""
     assert lines.parsed(line) is None
 
 
 def test_passwords_are_masked():
-    """Those of all options of fstab, whichever line they are in."""
+    """Passwords in the options of every line of fstab are masked."""
     text = "user=a,password=x,pass=y z\n-//s /m cifs PASSWD=q,keyfile=/k,key=k 0 0"
     assert lines.masked(text) == "user=a,password=***,pass=*** z\n-//s /m cifs PASSWD=***,keyfile=/k,key=*** 0 0"
 
 
 async def test_no_diff_shows_a_password(ctx, tmp_path):
-    """Neither that of the entry nor those of the lines around it."""
+    """The diff shows neither the password of the entry nor those of the lines around it."""
     file = tmp_path / "fstab"
     file.write_text("//s/b /b cifs password=theirs 0 0\n")
     arguments = {
@@ -122,7 +122,7 @@ async def test_no_diff_shows_a_password(ctx, tmp_path):
 @pytest.mark.parametrize("before", ["", "# mine\n/dev/z\t/srv\txfs\tro,nofail\t1\t2\n"])
 @pytest.mark.parametrize("kind", [fstab.FstabPresent, fstab.FstabAbsent])
 async def test_an_entry_is_undone(ctx, tmp_path, kind, before):
-    """The file is as it was."""
+    """The reversal restores the file."""
     file = tmp_path / "fstab"
     file.write_text(before)
     more = {"fs_vfstype": "ext4", "mount": False} if kind is fstab.FstabPresent else {}
@@ -151,7 +151,7 @@ async def test_an_entry_is_undone(ctx, tmp_path, kind, before):
     ],
 )
 def test_what_cannot_be_mounted_is_refused(kind, arguments):
-    """Before anything runs."""
+    """The error is raised before anything runs."""
     with pytest.raises(ValidationError):
         kind.declare(**arguments)
 
@@ -173,7 +173,7 @@ def test_what_cannot_be_mounted_is_refused(kind, arguments):
     ],
 )
 def test_options_are_compared_by_meaning(wanted, seen):
-    """As the kernel shows them."""
+    """The declared options equal those that the kernel shows."""
     assert options.missing(wanted.split(","), tmpfs("rw", seen)) == ()
 
 
@@ -189,7 +189,7 @@ def test_options_are_compared_by_meaning(wanted, seen):
     ],
 )
 def test_other_options_are_missing(wanted, seen):
-    """Also the default, if the opposite is shown."""
+    """A declared default is missing, too, if the kernel shows its opposite."""
     assert options.missing([wanted], tmpfs(seen)) == (wanted,)
 
 
@@ -197,12 +197,12 @@ def test_other_options_are_missing(wanted, seen):
     "option", ["defaults", "nofail", "_netdev", "x-systemd.automount", "credentials=/c", "size=50%"]
 )
 def test_options_that_the_kernel_never_shows_are_not_compared(option):
-    """They are for mount(8), for the boot, or computed."""
+    """Such options are for mount(8) or the boot, or are computed."""
     assert not options.is_visible(option, "ext4")
 
 
 def test_further_options_may_be_declared_as_invisible():
-    """As in Salt: by name, by the name of those with values, by the file system, and by what they become."""
+    """As in Salt, they are given by name (also of options with values), by file system, or by their translation."""
     wanted = mounted.Mounted.declare(
         "/a",
         device="x",
@@ -221,7 +221,7 @@ def test_further_options_may_be_declared_as_invisible():
 
 
 def test_the_table_of_the_kernel(point):
-    """Fields that may be missing, escapes, and the order of mounts at one place."""
+    """The table may lack fields, has escapes, and lists several mounts at one path in order."""
     first, second = [mount for mount in table.mounts() if mount.point == str(point)]
     assert (first.source, first.options, first.super_options) == ("none", ("rw", "noexec"), ("rw", "size=4096k"))
     assert (second.number, second.fstype, second.source) == (31, "fuse.sshfs", "u@host:/a b")
@@ -229,7 +229,7 @@ def test_the_table_of_the_kernel(point):
 
 
 async def test_the_server_of_a_mount_is_not_asked(ctx, point, monkeypatch):
-    """A server that is gone would not answer: the root of the file system is never looked at."""
+    """A dead server would not answer, so the root of the file system is never read."""
     asked = []
     own = os.lstat
 
@@ -245,7 +245,7 @@ async def test_the_server_of_a_mount_is_not_asked(ctx, point, monkeypatch):
 
 
 async def test_a_device_by_a_regular_expression(ctx, point):
-    """For servers of which the kernel shows only one."""
+    """The expression is for devices with several servers, of which the kernel shows one."""
     wanted = {"device": "u@one,u@host:/a", "fstype": "fuse.sshfs", "persist": False}
     assert await mounted.Mounted.declare(str(point), device_name_regex="u@(one|host):/a", **wanted).check_apply(
         ctx, False
@@ -255,7 +255,7 @@ async def test_a_device_by_a_regular_expression(ctx, point):
 
 
 async def test_nothing_is_unmounted_for_a_device_that_does_not_exist(ctx, point):
-    """As when a disk has another name after a boot."""
+    """A disk may have another name after a boot."""
     wanted = mounted.Mounted.declare(str(point), device="/dev/no-such-disk", fstype="ext4", persist=False)
     with pytest.raises(
         Permanent, match=r"cannot find the device /dev/no-such-disk: .* u@host:/a b is mounted .* stays"
@@ -275,7 +275,7 @@ async def test_what_another_program_keeps_mounting_is_an_error(ctx, point, kind)
 
 
 async def test_a_mount_is_undone(ctx, point):
-    """If nothing was mounted there, and there was no entry."""
+    """A mount is undone if nothing was mounted before, and there was no entry."""
     (point.parent / "mountinfo").write_text("")
     wanted = mounted.Mounted.declare(str(point), device="x", fstype="tmpfs", config=str(point.parent / "fstab"))
     assert await wanted.inverse(ctx) == (
@@ -297,7 +297,10 @@ async def test_a_mount_is_undone(ctx, point):
     ],
 )
 async def test_what_is_unmounted_is_mounted_again(ctx, point, line, opts):
-    """With the options of the mount and of its file system; a directory that was bound there is not known by them."""
+    """The options of the mount and of its file system are restored.
+
+    A bind mount cannot be restored, as its directory is unknown.
+    """
     (point.parent / "mountinfo").write_text(line.format(point) + "\n")
     inverse = await mounted.Unmounted.declare(str(point)).inverse(ctx)
     assert (inverse and inverse.arguments["opts"]) == opts
@@ -313,7 +316,7 @@ async def test_what_waits_to_mount_something_is_no_mount(ctx, point):
 
 
 async def test_the_root_is_a_mount_point(ctx, tmp_path, monkeypatch):
-    """Its options can be changed; other options of its entry in fstab are not added."""
+    """The options of the root can be changed; other options of its entry in fstab are not added."""
     monkeypatch.setattr(table, "MOUNTS", str(tmp_path / "mountinfo"))
     (tmp_path / "mountinfo").write_text(TABLE.split("\n", maxsplit=1)[0] + "\n")
 
@@ -331,7 +334,10 @@ async def test_the_root_is_a_mount_point(ctx, tmp_path, monkeypatch):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 @pytest.mark.parametrize("inside", ["data", "link", "image"])
 async def test_what_a_user_could_exchange_is_not_mounted(ctx, point, inside):
-    """A link would lead to a directory that the user cannot reach; the home directory itself is root's to rename."""
+    """A user's link could lead to a directory that the user cannot reach.
+
+    The home itself is safe, because only root can rename it.
+    """
     (point.parent / "mountinfo").write_text("")
     point.parent.chmod(0o755)
     home, secret = point.parent / "home", point.parent / "secret"
@@ -358,7 +364,7 @@ async def test_what_a_user_could_exchange_is_not_mounted(ctx, point, inside):
 
 
 async def test_several_mounts_are_not_undone(ctx, point):
-    """No declaration describes them; one is described with its entry, if that is removed, too."""
+    """No declaration describes several mounts. One mount is described with its entry, if that is removed, too."""
     gone = mounted.Unmounted.declare(str(point), persist=True, config=str(point.parent / "fstab"))
     assert await gone.inverse(ctx) is None
     (point.parent / "mountinfo").write_text("\n".join(TABLE.format(point=point).split("\n")[:2]))
@@ -375,7 +381,7 @@ async def test_several_mounts_are_not_undone(ctx, point):
 
 
 def test_a_mount_and_its_absence_contradict_each_other():
-    """Unless they name different devices."""
+    """They do not contradict each other if they name different devices."""
     there = mounted.Mounted.declare("/a", device="x", fstype="ext4")
     assert mounted.Unmounted.declare("/a").contradicts(there)
     assert mounted.Unmounted.declare("/a", device="y").contradicts(there) is None
@@ -383,7 +389,7 @@ def test_a_mount_and_its_absence_contradict_each_other():
 
 
 async def test_a_password_reaches_the_program_by_its_environment(ctx, point):
-    """And no other user can read it there."""
+    """No other user can read the environment of the program."""
     seen = []
 
     async def run(*argv, env=None, **_):
@@ -397,7 +403,7 @@ async def test_a_password_reaches_the_program_by_its_environment(ctx, point):
 
 
 async def test_a_swap_file_of_a_user_is_refused(ctx, tmp_path, monkeypatch):
-    """The kernel would write memory into it."""
+    """The kernel would write memory into a file of that user."""
     if os.geteuid():
         pytest.skip("giving files away needs root")
     (tmp_path / "swap").write_text("")

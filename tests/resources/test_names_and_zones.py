@@ -1,4 +1,4 @@
-"""Host name, time zone and locales: what a test cannot do to the machine, and what goes wrong."""
+"""Host name, time zone and locales: cases that a test cannot make on the real machine, and failures."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def zones(tmp_path, monkeypatch):
 
 
 async def test_a_name_that_the_kernel_refuses_is_not_kept_for_the_next_boot(ctx, tmp_path, monkeypatch):
-    """As in a container without the right to change it."""
+    """A container may lack the right to change the name."""
 
     def refuse(_):
         raise PermissionError(errno.EPERM, "Operation not permitted")
@@ -59,7 +59,7 @@ async def test_a_name_that_the_kernel_refuses_is_not_kept_for_the_next_boot(ctx,
 
 
 async def test_a_name_is_undone(ctx, tmp_path):
-    """Only if the file had one before."""
+    """The name is undone only if the file had one before."""
     file = tmp_path / "hostname"
     wanted = hostname.System.declare("b", config=str(file), apply_hostname=False)
     assert await wanted.inverse(ctx) is None
@@ -72,19 +72,19 @@ async def test_a_name_is_undone(ctx, tmp_path):
 
 @pytest.mark.parametrize("name", ["-a", "a-", "a..b", "a b", "a\n", "a\0", "ä", "a" * 64, "a." * 40 + "a", "", "a_b"])
 def test_what_is_no_name_is_refused(name):
-    """Before anything runs."""
+    """The error is raised before anything runs."""
     with pytest.raises(ValidationError, match="the name of a host"):
         hostname.System.declare(name)
 
 
 def test_two_names_contradict_each_other():
-    """Although neither of them gives an argument."""
+    """They do so although neither state gives an argument."""
     assert "not b" in str(hostname.System.declare("a").contradicts(hostname.System.declare("b")))
     assert hostname.System.declare("a").contradicts(hostname.System.declare("a")) is None
 
 
 def test_salts_state_is_the_same_name():
-    """The ID of the state is any text; settings of the network are refused with what to do instead."""
+    """The ID of the state is any text. Settings of the network are refused, with an alternative."""
     theirs = network.System.declare("any text", hostname="a")
     assert theirs.contradicts(hostname.System.declare("a")) is None
     assert theirs.contradicts(hostname.System.declare("b")) == "the host's name is a, not b"
@@ -95,7 +95,7 @@ def test_salts_state_is_the_same_name():
 
 @given(TEXTS)
 def test_an_edit_of_the_name_keeps_all_comments(text):
-    """And a second edit changes nothing."""
+    """A second edit changes nothing."""
     wanted = hostname.System.declare("x")
     new = wanted.edited(text)
     assert wanted.read(new) == {"static": "x"}
@@ -108,7 +108,7 @@ def test_an_edit_of_the_name_keeps_all_comments(text):
 
 
 async def test_a_relative_link_and_a_missing_file_of_the_name_are_right(zones, ctx):
-    """A file of the name is not made where the distribution has none."""
+    """The file with the name is not created if the distribution has none."""
     assert await timezone.System.declare("UTC").check_apply(ctx, True)
     assert not await timezone.System.declare("A/B").check_apply(ctx, True)
     assert str((zones / "localtime").readlink()) == f"{zones}/zones/A/B"
@@ -116,7 +116,7 @@ async def test_a_relative_link_and_a_missing_file_of_the_name_are_right(zones, c
 
 
 async def test_the_zone_is_undone(zones, ctx):
-    """To the zone to which the link has led; a link elsewhere cannot be described."""
+    """The former zone of the link is restored. A link to another file cannot be described."""
     before = await timezone.System.declare("A/B").inverse(ctx)
     assert before is not None
     assert before.arguments == {"name": "UTC", "utc": False}
@@ -127,7 +127,7 @@ async def test_the_zone_is_undone(zones, ctx):
 
 
 async def test_without_a_table_of_zones_the_package_is_named(zones, ctx):
-    """As in a small container."""
+    """A small container may have no zones."""
     with pytest.raises(Permanent, match="it comes with the package tzdata"):
         await timezone.System.declare("No/Zone").check_apply(ctx, False)
 
@@ -143,7 +143,7 @@ async def test_a_clock_in_local_time_is_set_by_its_tool(zones, ctx):
 
 @pytest.mark.parametrize("name", ["../etc/passwd", "/etc/passwd", "A//B", "A/", "", "A B", "A\n", "A/../B"])
 def test_what_is_no_zone_is_refused(name):
-    """So that the link leads to a zone in any case."""
+    """The link must lead to a zone."""
     with pytest.raises(ValidationError, match="the name of a time zone"):
         timezone.System.declare(name)
 
@@ -153,7 +153,7 @@ def test_what_is_no_zone_is_refused(name):
 
 @given(TEXTS)
 def test_an_edit_of_the_default_locale_keeps_all_other_lines(text):
-    """And a second edit changes nothing."""
+    """A second edit changes nothing."""
     wanted = locale.System.declare("de_DE.UTF-8")
     new = wanted.edited(text)
     assert wanted.read(new) == wanted.desired()
@@ -163,7 +163,7 @@ def test_an_edit_of_the_default_locale_keeps_all_other_lines(text):
 
 @given(st.lists(st.sampled_from(["# de_DE.UTF-8 UTF-8", "#de_DE.UTF-8 UTF-8", "de_DE ISO-8859-1", "# x", "", "\r"])))
 def test_an_edit_of_the_list_keeps_all_other_lines(lines):
-    """Only the mark before the locale is removed, or a line is added."""
+    """The edit only uncomments the line of the locale, or adds a line."""
     wanted, text = locale.Present.declare("de_DE.utf8"), "\n".join(lines)
     new = wanted.edited(text)
     assert wanted.read(new) == {"listed": True}
@@ -182,20 +182,20 @@ def test_an_edit_of_the_list_keeps_all_other_lines(lines):
     ],
 )
 def test_spellings_of_locales(name, normal, written):
-    """The one of `locale -a`, and the usual one."""
+    """The spelling of `locale -a` and the usual one are equal."""
     assert (locale.parsed(name).normal, locale.parsed(name).written) == (normal, written)
 
 
 @pytest.mark.parametrize("name", ["-i", "a/b", "de_DE;x", "../x", "de_DE.UTF-8\n", "de_DE.UTF-8 UTF-8 x", "", "$(x)"])
 def test_what_is_no_locale_is_refused(name):
-    """It becomes an argument of a command and part of a file."""
+    """The text would become an argument of a command and part of a file."""
     for kind in (locale.Present, locale.System):
         with pytest.raises(ValidationError, match="a locale"):
             kind.declare(name)
 
 
 async def test_a_compilation_that_fails_is_told(ctx, monkeypatch, tmp_path):
-    """With the last words of localedef; its warnings are no failure."""
+    """The error has the last line of localedef's output. Warnings are not a failure."""
     monkeypatch.setattr(locale, "LISTED", str(tmp_path / "none"))
     known = []
     ctx.commands = {
@@ -216,7 +216,7 @@ async def test_a_compilation_that_fails_is_told(ctx, monkeypatch, tmp_path):
 
 
 async def test_a_system_without_a_known_file_needs_its_name(ctx, monkeypatch):
-    """Such as Alpine."""
+    """On Alpine, for example, the file of the locale must be declared."""
     monkeypatch.setattr(locale.paths, "exists", lambda _: False)
     with pytest.raises(Permanent, match=r"cannot tell which file has the locale of this system: .*name the file"):
         await locale.System.declare("C.UTF-8").check_apply(ctx, False)

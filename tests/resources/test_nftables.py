@@ -1,4 +1,4 @@
-"""Rules of nftables from the arguments of states, and their form that can be compared; words of ufw."""
+"""Rules of nftables from the arguments of states, their comparable form, and the arguments of ufw."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def test_options_become_the_rule_that_salt_gives(family, options, wanted):
     ],
 )
 def test_a_wrong_argument_is_told_at_its_place(arguments, told):
-    """Nothing that would end a rule, or be another command, reaches nft."""
+    """No text that would end the rule, or be another command, reaches nft."""
     with pytest.raises(ValidationError, match=told):
         declare("nftables.append", **{"table": "t", "chain": "c", **arguments})
 
 
 def test_a_rule_is_rehearsed_with_the_sets_and_chains_of_its_table():
-    """But without other rules, and without hooks."""
+    """The rehearsal contains no other rules and no hooks."""
     listing = (
         "table ip t {\n\tset bad {\n\t\ttype ipv4_addr\n\t\telements = { 1.1.1.1,\n\t\t\t2.2.2.2 }\n\t}\n\n"
         "\tchain in {\n\t\ttype filter hook input priority 0;\n\t\tjump web\n\t}\n\n\tchain web {\n\t}\n}\n"
@@ -73,7 +73,7 @@ def test_a_rule_is_rehearsed_with_the_sets_and_chains_of_its_table():
 
 
 def test_counts_and_the_order_of_sets_do_not_matter():
-    """Everything else does."""
+    """Everything else is compared."""
     first = {
         "handle": 1,
         "expr": [{"counter": {"packets": 1, "bytes": 2}}, {"match": {"right": {"set": [1, {"range": [2, 3]}]}}}],
@@ -103,7 +103,7 @@ def test_counts_and_the_order_of_sets_do_not_matter():
     ],
 )
 def test_a_wrong_rule_of_ufw_is_refused(arguments, told):
-    """No value is taken for a word of ufw."""
+    """No value can be read as a keyword of ufw."""
     with pytest.raises(ValidationError, match=told):
         declare("ufw.allow", **arguments)
 
@@ -121,7 +121,7 @@ def test_rules_of_ufw_contradict_each_other():
 
 
 async def test_rules_of_ufw_that_were_added_are_found_in_its_files(tmp_path, monkeypatch):
-    """Then ufw is not asked: each new rule is a reason to check all others. A lost line is a reason to ask."""
+    """Then ufw is not asked, because each new rule leads to a check of all others. It is asked if a line is lost."""
     rules = tmp_path / "user.rules"
     rules.write_text("### tuple ### allow tcp 80 ::/0 any ::/0 in\n-A x\n")
     monkeypatch.setattr(ufw_rules, "RULES", (str(rules), str(tmp_path / "none")))

@@ -38,11 +38,11 @@ COMMANDS = re.compile(
     r"cmd\.\w+ (name|stateful|unless|onlyif)|file\.\w+ check_cmd|module\.\w+ .*|git\.config_set multivar"
     r"|iptables\.\w+ .*"
 )
-"""Kinds and arguments that are commands, which a shell reads or which are split into words, and lists of words."""
+"""Kinds and arguments that are commands for a shell, or are split into words, or are lists of words."""
 UNSETTLED = ("file.replace repl", "file.replace pattern")
-"""A replacement that the pattern matches again never settles."""
+"""Arguments whose result the pattern matches again, so that each run changes something."""
 PARAMETER = "/proc/sys/kernel/ostype"
-"""The parameter of the cases, which nothing can change."""
+"""The kernel parameter of the cases, which must not be changed."""
 
 
 class Watching(FakeContext):
@@ -58,7 +58,7 @@ class Watching(FakeContext):
         self.argvs.append(argv)
         self.environments.append(dict(options.get("env") or {}))
         if argv[0] == sys.executable or any("\0" in word for word in (*argv, *self.environments[-1].values())):
-            raise Permanent("it cannot be started")  # as on a real host; an edit in a process of its own is not tried
+            raise Permanent("it cannot be started")  # as on a real host; edits in a process of their own are not tried
         if " ".join(map(str, argv)) in self.commands:
             return await super().run(*argv, check=check, stdin=stdin, **options)
         return Completed(argv, 1, 0, "", "")
@@ -72,7 +72,7 @@ class Watching(FakeContext):
 
 
 def cases(kind: str) -> Iterator[dict[str, Any]]:
-    """Yield the data cases of a kind, or its examples; and more of them, with the arguments that these do not have."""
+    """Yield the data cases of a kind, or its examples, and further ones with the arguments that these lack."""
     cls: Any = registry.find(kind)
     found = [parsed(path.read_text(encoding="utf-8")) for path in sorted((CASES / kind).glob("*.yaml"))]
     found = found or [{"declared": declared} for text in docs_of(cls).examples for declared in arguments_in(text, kind)]
@@ -92,7 +92,7 @@ def arguments_in(text: str, kind: str) -> Iterator[dict[str, Any]]:
 
 
 def trials(kind: str) -> Iterator[tuple[dict[str, Any], tuple[Any, ...], str]]:
-    """Yield (case, place, name of the odd text); in each run of the tests others."""
+    """Yield (case, place, name of the odd text); each run of the tests yields others."""
     seen: set[tuple[Any, ...]] = set()
     for case in cases(kind):
         for steps in texts({"name": "case", **case["declared"]}):
@@ -143,7 +143,7 @@ async def attempt(kind: str, case: dict[str, Any], steps: tuple[Any, ...], odd: 
 
 @pytest.mark.parametrize("kind", sorted(KIND_MODULES))
 def test_odd_texts_are_refused_or_passed_on_exactly(kind: str, tmp_path: Path) -> None:
-    """In the place of each text of each data case of the kind."""
+    """An odd text replaces each text of each data case of the kind, one at a time."""
     (tmp_path / "var").mkdir()
     for number, (case, steps, name) in enumerate(trials(kind)):
         tmp = tmp_path / str(number) / "world"
@@ -161,6 +161,6 @@ def test_odd_texts_are_refused_or_passed_on_exactly(kind: str, tmp_path: Path) -
     [(parse_yaml, '"\\ud800"'), (parse_yaml, "\ud800"), (parse_json, '"\\ud800"'), (parse_json, '"\ud800"')],
 )
 def test_no_parser_returns_a_lone_surrogate(parse, text):
-    """No file and no argument list could have it; kinds need not expect it."""
+    """Kinds need not handle a lone surrogate, because no file and no argument list can have one."""
     with pytest.raises(CompileError):
         parse(Document("a.sls", text), text)

@@ -1,4 +1,4 @@
-"""The parser of OpenPGP keys: fingerprints, ASCII armor, and what is no public key."""
+"""The parser of OpenPGP keys: fingerprints, ASCII armor, and data that are not a public key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from public_key import FINGERPRINT, KEY
 
 @given(st.binary(max_size=300))
 def test_no_data_crash_the_parser_of_keys(data):
-    """Data are keys, or the error is `NoKey`; armor is undone exactly."""
+    """The result is keys, or the error `NoKey`. Armored data are decoded exactly."""
     assert binary(armored(data).encode()) == data
     for each in (data, binary(KEY.encode())[:-1] + data, b"-----" + data):
         with suppress(NoKey):

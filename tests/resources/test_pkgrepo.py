@@ -1,4 +1,4 @@
-"""Decisions of `pkgrepo.*`: which entry of the host a state means, what becomes of it, and which keys are used."""
+"""Decisions of `pkgrepo.*`: the entry that a state means, changes of this entry, and keys."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(tmp_path: Path) -> Callable[..., Any]:
 
 
 async def test_an_entry_is_added_once_and_removed(apt, run):
-    """A plan writes nothing; again is nothing; `absent` removes the entry and its file."""
+    """A plan writes nothing, a second run changes nothing, and `absent` removes the entry and its file."""
     right, ctx = await run(apt, "pkgrepo.managed", LINE, apply=False)
     assert (right, ctx.report.changes, apt.read(LIST)) == (False, {"repo": LINE}, None)
     right, ctx = await run(apt, "pkgrepo.managed", LINE)
@@ -65,7 +65,10 @@ async def test_an_entry_is_added_once_and_removed(apt, run):
 
 
 async def test_a_repository_that_is_one_directory_has_no_components(apt, run):
-    """Its suite ends with a slash. apt refuses all other entries without components, and all repositories with them."""
+    """The suite of such a repository ends with a slash.
+
+    Any other entry without components makes apt refuse all repositories.
+    """
     name = "deb https://x.example.org/apt ./"
     right, ctx = await run(apt, "pkgrepo.managed", name)
     assert (right, ctx.report.changes, apt.read(LIST)) == (False, {"repo": name}, f"{name}\n")
@@ -94,7 +97,7 @@ async def test_a_repository_that_is_one_directory_has_no_components(apt, run):
     ],
 )
 async def test_an_entry_is_changed_where_it_is(apt, run, before, given, after, changes):  # noqa: PLR0917 - a table
-    """Other lines of its file stay as they are; another suite is another repository."""
+    """Other lines of its file stay as they are. Another suite is another repository."""
     apt.write(LIST, f"# by hand\n{before}\ndeb http://other.example.org x y\n")
     right, ctx = await run(apt, "pkgrepo.managed", LINE, **given)
 
@@ -115,7 +118,7 @@ Signed-By: /usr/share/keyrings/x.gpg
 
 
 async def test_an_entry_of_several_repositories_is_left_alone(apt, run):
-    """It counts if it has all components; a new entry has the same key, because apt demands that."""
+    """The entry counts if it has all components. A new entry has the same key, because apt demands that."""
     apt.write("/etc/apt/sources.list.d/debian.sources", STANZA)
     assert (await run(apt, "pkgrepo.managed", LINE))[0]
     assert not (await run(apt, "pkgrepo.managed", f"{LINE} non-free"))[0]
@@ -132,7 +135,7 @@ async def test_an_entry_of_several_repositories_is_left_alone(apt, run):
 
 
 async def test_two_states_add_to_one_file_at_once(apt, run):
-    """Neither takes the place of the other."""
+    """Neither state overwrites the entry of the other."""
     names = [LINE, LINE.replace("x.example", "y.example")]
     file = "/etc/apt/sources.list.d/x.list"
     await asyncio.gather(*(run(apt, "pkgrepo.managed", name, file=file) for name in names))
@@ -140,7 +143,7 @@ async def test_two_states_add_to_one_file_at_once(apt, run):
 
 
 async def test_a_paragraph_is_written(apt, run):
-    """A file that ends in .sources has paragraphs; the fields of others are kept."""
+    """A file that ends in .sources has paragraphs; those of other repositories are kept."""
     file = "/etc/apt/sources.list.d/x.sources"
     apt.write(file, "Types: deb\nURIs: http://a/\nSuites: ./\n")
     await run(apt, "pkgrepo.managed", LINE.replace("deb ", "deb [trusted=yes] "), file=file)
@@ -151,7 +154,7 @@ async def test_a_paragraph_is_written(apt, run):
 
 
 async def test_only_the_named_components_are_removed(apt, run):
-    """From all files; the rest of an entry stays."""
+    """They are removed from all files; the rest of an entry stays."""
     apt.write("/etc/apt/sources.list", f"{LINE} extra\n{LINE}\n")
     apt.write(LIST, f"# {LINE}\n")
     await run(apt, "pkgrepo.absent", LINE)
@@ -160,7 +163,7 @@ async def test_only_the_named_components_are_removed(apt, run):
 
 @pytest.mark.parametrize("ending", ["list", "sources"])
 async def test_a_bare_name_is_that_of_the_file(apt, run, ending):
-    """`absent` removes its only entry with the key; a name without a file is absent, as for Salt."""
+    """`absent` removes the only entry of the file, with the key. A name without a file is absent, as in Salt."""
     right, ctx = await run(apt, "pkgrepo.absent", "docker")
     assert (right, ctx.report.changes) == (True, {})
     assert ctx.report.comment == ("the repository docker is absent: /etc/apt/sources.list.d has no file with that name")
@@ -178,7 +181,7 @@ async def test_a_bare_name_is_that_of_the_file(apt, run, ending):
 
 
 async def test_a_bare_name_of_several_entries_is_an_error(apt, run):
-    """It shows them, without passwords, and nothing is removed."""
+    """The error shows the entries, without passwords, and nothing is removed."""
     text = f"{LINE}\ndeb-src https://me:secret@x.example.org/apt stable main\n"
     apt.write("/etc/apt/sources.list.d/docker.list", text)
     with pytest.raises(HoldfastError, match="has several entries; declare each unwanted entry") as error:
@@ -196,7 +199,7 @@ async def test_a_paragraph_of_several_repositories_is_removed_by_its_bare_name(a
 
 
 async def test_a_clean_file_has_no_other_entries(apt, run):
-    """Once the file has only this entry, nothing is left to do."""
+    """When the file has only this entry, a second run changes nothing."""
     file = "/etc/apt/sources.list.d/x.list"
     apt.write(file, "deb http://other.example.org x y\n")
     assert not (await run(apt, "pkgrepo.managed", LINE, file=file, clean_file=True))[0]
@@ -235,7 +238,7 @@ async def test_a_key_is_parsed_in_a_thread(apt, run, monkeypatch):
 
 
 async def test_a_key_outside_of_the_directory_of_apt_is_kept(apt, run):
-    """Also if its path leads out of it by `..`."""
+    """The path may lead out of the directory by `..`."""
     apt.write("/etc/outside.asc", KEY)
     apt.write(LIST, f"deb [signed-by=/etc/apt/../outside.asc] {LINE[4:]}\n")
     await run(apt, "pkgrepo.absent", LINE, keyid="835CD4F3")
@@ -243,7 +246,7 @@ async def test_a_key_outside_of_the_directory_of_apt_is_kept(apt, run):
 
 
 async def test_a_key_for_a_path_that_the_state_names(apt, run):
-    """It is written without armor, as apt demands of a file that does not end in .asc."""
+    """The key is written without armor, as apt demands for a file that does not end in .asc."""
     name = LINE.replace("deb ", "deb [signed-by=/usr/share/keyrings/x.gpg] ")
     await run(apt, "pkgrepo.managed", name, key_text=KEY)
     file = apt.place(Path("/usr/share/keyrings/x.gpg"))
@@ -255,7 +258,7 @@ async def test_a_key_for_a_path_that_the_state_names(apt, run):
 
 
 async def test_a_fetched_key_is_kept_for_repairs(apt, run):
-    """The second repair needs no server; another URL is another key."""
+    """The second repair needs no server. Another URL means another key."""
     url = "https://x.example.org/key"
     await run(apt, "pkgrepo.managed", LINE, key_url=url, sources={url: KEY})
     apt.write(PATH, "damaged")
@@ -268,7 +271,7 @@ async def test_a_fetched_key_is_kept_for_repairs(apt, run):
 
 
 async def test_a_key_server_must_send_the_right_key(apt, run):
-    """The id may be short, and a number as YAML reads it; hkp is HTTP with a port of its own."""
+    """The id may be short, or a number for YAML. hkp is HTTP with a port of its own."""
     for keyid, server, asked in (
         (FINGERPRINT, "keys.example.org", "https://keys.example.org"),
         (0xD2E26E28835CD4F3, "hkp://keys.example.org", "http://keys.example.org:11371"),
@@ -287,7 +290,7 @@ async def test_a_key_server_must_send_the_right_key(apt, run):
 
 @pytest.mark.parametrize(("tag", "told"), [(KEY_PACKET, "it also has the key"), (SUBKEY_PACKET, f"not {FINGERPRINT}")])
 async def test_a_key_that_comes_with_the_right_one_is_refused(apt, run, tag, told):
-    """A network attacker can add a key of his own, and can make the right key a subkey of it."""
+    """An attacker in the network can add another key, or make the right key a subkey of it."""
     right, own = binary(KEY.encode()), b"\x98\x06\x04own.."
     data = own + bytes([tag]) + right[1:] if tag == SUBKEY_PACKET else right + own
     assert right[0] == KEY_PACKET
@@ -299,7 +302,7 @@ async def test_a_key_that_comes_with_the_right_one_is_refused(apt, run, tag, tol
 
 
 async def test_a_ppa(apt, run):
-    """On Ubuntu only; Launchpad names the key."""
+    """A PPA works only on Ubuntu; Launchpad names its key."""
     sources = {
         "https://launchpad.net/api/1.0/~toys/+archive/stable": f'{{"signing_key_fingerprint": "{FINGERPRINT}"}}',
         "https://keyserver.ubuntu.com/pks/lookup?op=get&options=mr&exact=on&search=0x" + FINGERPRINT.lower(): KEY,
@@ -323,7 +326,7 @@ async def test_a_ppa(apt, run):
 
 
 async def test_a_refusal_changes_nothing(apt, run):
-    """The error is that of the package manager, and no changes are reported."""
+    """The error has the package manager's message, and no changes are reported."""
     apt.fails = "cannot fetch its lists of packages"
     with pytest.raises(HoldfastError, match="cannot fetch its lists"):
         await run(apt, "pkgrepo.managed", LINE, key_text=KEY)
@@ -331,7 +334,7 @@ async def test_a_refusal_changes_nothing(apt, run):
 
 
 async def test_a_password_in_a_url_is_not_shown(apt, run):
-    """Neither in the comment nor in the changes."""
+    """The password appears neither in the comment nor in the changes."""
     _, ctx = await run(apt, "pkgrepo.managed", "deb https://me:secret@x.example.org/ stable main")
     assert "secret" not in f"{ctx.report.comment}{ctx.report.changes}"
 
@@ -393,13 +396,13 @@ async def test_what_was_there_before(apt, run, tmp_path):
     ],
 )
 def test_wrong_arguments(name, given, told):
-    """They are errors before anything runs, with a hint."""
+    """Wrong arguments are errors with a hint, before anything runs."""
     with pytest.raises(ValidationError, match=told):
         registry.find("pkgrepo.managed").declare(name, **given)
 
 
 def test_two_states_of_one_repository():
-    """Different components contradict each other, an equal declaration does not."""
+    """Different components contradict each other; equal declarations do not."""
     cls = registry.find("pkgrepo.managed")
     one, other = cls.declare(LINE), cls.declare(f"{LINE} extra")
     assert set(one.uids()) & set(other.uids())
@@ -422,6 +425,6 @@ WORDS = st.from_regex(r"[a-z][a-z0-9.-]{0,8}", fullmatch=True)
     )
 )
 def test_a_line_round_trip(fields):
-    """What is written as a line is read as the same fields."""
+    """A written line is read as the same fields."""
     assert fields_of_line(line_of(fields)) == fields
     assert fields_of_line(line_of(fields | {"Enabled": "no"})) == fields | {"Enabled": "no"}

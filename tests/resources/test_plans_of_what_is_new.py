@@ -1,4 +1,4 @@
-"""A plan tells mode and owner of what it would make; the apply that follows makes exactly that."""
+"""A plan shows mode and owner of what it would create; the apply that follows creates exactly that."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ TELLING = {
     "touch": [{}],
     "uncomment": [],
 }
-"""Functions of `file` that create something at their path -> arguments with which they do; others never do."""
+"""Functions of `file` that create something at their path -> arguments for this. Other functions never do."""
 SILENT = {"absent", "accumulated", "exists", "missing", "pruned", "rename"}
-"""Those that make nothing."""
+"""Functions that create nothing."""
 OWNED = {"copy", "directory", "managed", "recurse", "serialize", "symlink"}
-"""Those whose owner may be declared."""
+"""Functions with an argument for the owner."""
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ async def host(tmp_path):
 
 
 def told(path: Path, user: str | None) -> str:
-    """Return what a plan says of something that is there."""
+    """Return the changes that a plan would show for an existing entry."""
     seen = path.lstat()
     names = [user or ("root" if number == 0 else str(number)) for number in (seen.st_uid, seen.st_gid)]
     mode = "" if stat.S_ISLNK(seen.st_mode) else f"mode {stat.S_IMODE(seen.st_mode):04o}, "
@@ -70,7 +70,7 @@ CASES = [
 
 @pytest.mark.parametrize(("function", "arguments", "user"), CASES)
 async def test_a_plan_tells_mode_and_owner_of_what_it_would_make(function, arguments, user, host, tmp_path):
-    """As they are when it was made, for each kind of file."""
+    """For each kind of file, the plan shows the mode and owner that the created entry has."""
     if user and os.geteuid() != 0:
         pytest.skip("only root can give a file to another user")
     path = tmp_path / "new"
@@ -93,7 +93,7 @@ async def test_a_plan_tells_mode_and_owner_of_what_it_would_make(function, argum
 
 
 async def test_a_plan_of_a_tree_tells_what_of_it_is_new(host, tmp_path):
-    """Only that, below a directory that is there."""
+    """Below an existing directory, the plan shows only new entries."""
     (tmp_path / "new" / "inner").mkdir(parents=True, mode=0o755)
     (tmp_path / "new").chmod(0o755)
     resource = registry.find("file.recurse").declare(str(tmp_path / "new"), source="salt://tree", file_mode="keep")
@@ -105,5 +105,5 @@ async def test_a_plan_of_a_tree_tells_what_of_it_is_new(host, tmp_path):
 
 
 def test_every_kind_of_file_is_among_them():
-    """A new one joins the tables above."""
+    """A new kind must be added to the tables above."""
     assert {*TELLING, *SILENT} == {*registry.functions("file")}

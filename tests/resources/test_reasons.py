@@ -1,4 +1,4 @@
-"""The reason that an error gives for the failure of a tool is what the tool has said about it."""
+"""Errors of kinds contain the reason that a failed tool has printed."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ nginx: configuration file /etc/nginx/nginx.conf test failed
     ],
 )
 def test_a_reason_is_what_the_tool_says_without_its_name_and_what_does_not_help(program, said, told):
-    """One line: the messages of errors, neither progress, usage, excerpts nor the name of the program."""
+    """The reason is one line with the error messages, without progress, usage, excerpts and the name of the program."""
     assert reason(Completed((program,), 1, 1, "", said)) == told
 
 
@@ -88,7 +88,7 @@ def test_a_reason_is_what_the_tool_says_without_its_name_and_what_does_not_help(
     ],
 )
 def test_a_tool_without_messages_of_errors_has_said_so_in_its_last_lines(status, out, err, told):
-    """Its last three lines on standard error, or else on standard output, or else how it has ended."""
+    """The reason is its last three lines on standard error, or else on standard output, or else its exit status."""
     assert reason(Completed(("/usr/bin/tool",), 1, status, out, err)) == told
 
 
@@ -111,11 +111,11 @@ class Stubborn(Resource):
     wanted: dict[str, object] | None
 
     def desired(self):
-        """Return what should be."""
+        """Return the desired state."""
         return self.wanted
 
     async def probe(self, ctx):
-        """Return what is."""
+        """Return the present state."""
         return self.state
 
     async def apply(self, ctx, delta):
@@ -141,7 +141,7 @@ class Stubborn(Resource):
     ],
 )
 async def test_what_still_differs_after_a_repair_is_told(tmp_path, state, wanted, told):
-    """With both values, if they are short and no secrets."""
+    """The error has both values, if they are short and not secret."""
     with pytest.raises(Permanent) as error:
         await Stubborn.declare("x", state=state, wanted=wanted).check_apply(FakeContext(tmp_path), True)
     assert str(error.value).startswith(f"still differs after the repair: {told}")

@@ -1,4 +1,4 @@
-"""What others may do to a directory while it is made like another: nothing outside of it is reached."""
+"""Attacks on a directory during a recursive copy: nothing outside of it is reached."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from holdfast.resources.testing import FakeContext
 
 
 class Meddled(FakeContext):
-    """A world in which something happens right before a source is read."""
+    """A context in which something happens right before a source is read."""
 
     meddle: Callable[[], None]
 
     async def source(self, url: str, *, trusted: bool = False) -> bytes:
-        """Return the content, a moment too late."""
+        """Return the content, after the test has acted."""
         self.meddle()
         return await super().source(url, trusted=trusted)
 
 
 def world(tmp_path: Path) -> tuple[Path, Path]:
-    """Return a directory that somebody else may write to, and one that he may not."""
+    """Return a directory that another user may write, and one that only root may write."""
     (tmp_path / "source" / "sub").mkdir(parents=True)
     (tmp_path / "source" / "sub" / "f").write_text("new")
     (tmp_path / "target" / "sub").mkdir(parents=True)
@@ -38,7 +38,7 @@ def world(tmp_path: Path) -> tuple[Path, Path]:
 
 
 async def test_a_directory_swapped_for_a_link_leads_nowhere(tmp_path):
-    """The file goes into the directory that was looked at, not to where a link in its place leads."""
+    """The file is written into the checked directory, not to the target of the link that has replaced it."""
     target, outside = world(tmp_path)
     (outside / "f").write_text("secret")
     ctx = Meddled(tmp_path / "var")
@@ -56,7 +56,7 @@ async def test_a_directory_swapped_for_a_link_leads_nowhere(tmp_path):
 
 
 async def test_a_file_swapped_for_a_link_is_replaced(tmp_path):
-    """What the link leads to is neither read nor written."""
+    """The target of the link is neither read nor written."""
     target, outside = world(tmp_path)
     (outside / "f").write_text("secret")
     (target / "sub" / "f").write_text("old")
@@ -78,7 +78,7 @@ async def test_a_file_swapped_for_a_link_is_replaced(tmp_path):
 
 
 async def test_new_files_are_closed_until_they_are_done(tmp_path, monkeypatch):
-    """A file of mode 0600 is never readable for others, a directory of mode 0700 never passable."""
+    """Other users can never read a file of mode 0600, or enter a directory of mode 0700."""
     target = tmp_path / "target"
     (tmp_path / "source" / "sub").mkdir(parents=True)
     (tmp_path / "source" / "sub" / "f").write_text("x")
@@ -123,7 +123,7 @@ async def test_leftovers_are_swept_from_each_directory(tmp_path):
 
 
 async def test_a_tree_of_the_states_is_trusted_like_them(tmp_path):
-    """A file among the states that others could write is not copied."""
+    """A file of the states that other users could write is not copied."""
     (tmp_path / "states" / "t").mkdir(parents=True)
     (tmp_path / "states" / "t" / "f").write_text("x")
     (tmp_path / "states" / "t" / "f").chmod(0o666)
@@ -150,7 +150,7 @@ async def test_a_tree_of_the_states_is_trusted_like_them(tmp_path):
     ],
 )
 def test_declarations_that_cannot_be_meant(arguments, told):
-    """They are refused before anything runs."""
+    """Such declarations are refused before anything runs."""
     with pytest.raises(ValidationError) as caught:
         registry.find("file.recurse").declare("/d", **arguments)
 

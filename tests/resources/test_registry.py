@@ -1,4 +1,4 @@
-"""Where kinds come from: built in, an operator's own file, an installed distribution."""
+"""Where kinds come from: built-in modules, files of the operator, and installed distributions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SRC = Path(__file__).parents[2] / "src"
 
 
 def test_a_kind_of_an_installed_distribution_is_found(tmp_path: Path) -> None:
-    """By its entry point in the group `holdfast.kinds`, named after the family, and only when it is asked for."""
+    """Its entry point in the group `holdfast.kinds` has the name of the family, and is loaded on request only."""
     info = tmp_path / "zdist-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: zdist\nVersion: 1.0\n")
@@ -48,7 +48,7 @@ def test_a_kind_of_an_installed_distribution_is_found(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_taken_is_refused() -> None:
-    """Both modules are named."""
+    """The error names both modules."""
 
     class First(Resource, kind="ztaken.present"):
         async def check_apply(self, ctx, apply):
@@ -73,7 +73,7 @@ def test_a_kind_that_does_nothing_is_refused() -> None:
 
 @pytest.mark.parametrize("kind", ["nodot", "a.", ".b", "a-.c"])
 def test_a_malformed_name_is_refused(kind: str) -> None:
-    """`family.function`, both words."""
+    """A name must have the form `family.function`."""
     with pytest.raises(DeclarationError, match=r"family\.function"):
 
         class Bad(Resource, kind=kind):
@@ -82,7 +82,7 @@ def test_a_malformed_name_is_refused(kind: str) -> None:
 
 
 def test_a_kind_that_fails_to_load_fails_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It never turns into "no such kind"."""
+    """The second error is not "no such kind"."""
     monkeypatch.delitem(DECLARED, "user.present", raising=False)
     monkeypatch.setattr(registry.importlib, "import_module", lambda name: 1 / 0)
     for _ in range(2):
@@ -91,7 +91,7 @@ def test_a_kind_that_fails_to_load_fails_each_time(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_names_of_built_in_kinds_are_all_known() -> None:
-    """The table of their names has what the modules declare, each in its place; so hints and lists need no import."""
+    """The table has exactly the names that the modules declare, so hints and lists need no import."""
     for module in pkgutil.walk_packages(kinds.__path__, f"{kinds.__name__}."):
         importlib.import_module(module.name)
 
@@ -103,7 +103,7 @@ def test_the_names_of_built_in_kinds_are_all_known() -> None:
 
 
 def test_a_kind_is_loaded_alone() -> None:
-    """Neither names, nor one kind of a family, load the others."""
+    """Listing names, or finding one kind of a family, does not load the others."""
     code = (
         "import sys; from holdfast.resources import registry as r; known = r.names(), r.families(), "
         "r.functions('file');"
@@ -122,7 +122,7 @@ def test_a_kind_is_loaded_alone() -> None:
 
 
 def test_an_own_kind_cannot_take_the_name_of_a_built_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even before that has been loaded."""
+    """The name is refused even if the built-in kind is not loaded yet."""
     monkeypatch.delitem(DECLARED, "file.managed", raising=False)
     with pytest.raises(
         DeclarationError,
@@ -142,7 +142,7 @@ def subclasses(cls: type) -> Iterator[type]:
 
 
 def test_every_kind_there_is_says_what_it_is() -> None:
-    """`holdfast doc` has something to show."""
+    """Each kind has a docstring for `holdfast doc`."""
     kinds = [cls for cls in registry.kinds() if cls.__module__.startswith("holdfast.")]
 
     assert len(kinds) > 30

@@ -53,16 +53,16 @@ PILLAR: dict[str, Any] = {
     ],
 )
 def test_secrets_are_redacted_wherever_they_stand(told: Any, redacted: Any) -> None:
-    """In diffs, in what commands print, in names; the longest first.
+    """Secrets are redacted in diffs, in output of commands, and in names; the longest first.
 
-    What is too short to be told from other words is left.
+    A secret that is too short to differ from ordinary words stays.
     """
     assert Redactor(PILLAR)(told) == redacted
 
 
 @pytest.mark.parametrize("data", [None, {}, {"password": ""}, {"password": None}, {"port": 123456}])
 def test_without_secrets_nothing_is_covered(data: Any) -> None:
-    """The very same object comes back."""
+    """The same object is returned."""
     told = {"diff": "123456"}
     assert Redactor(data)(told) is told
 
@@ -103,9 +103,9 @@ FORMS: dict[str, Any] = {
     ],
 )
 def test_secrets_are_covered_in_each_form(told: str) -> None:
-    """Plural names, what is below them, URLs, connection strings, base64 at each of its three offsets.
+    """The forms are plural names, values below them, URLs, connection strings, and base64 at each of its three offsets.
 
-    In text and deep in data.
+    They are redacted in text and in nested data.
     """
     redacted = Redactor(FORMS)(told)
 
@@ -130,7 +130,7 @@ def test_secrets_are_covered_in_each_form(told: str) -> None:
 
 
 def test_a_password_that_is_the_name_of_a_field_renames_no_field() -> None:
-    """Programs that read JSON rely on the names."""
+    """Programs that read JSON depend on the names of fields."""
     assert Redactor({"password": "comment"})({"comment": "a comment", "/comment": 1}) == {
         "comment": f"a {MASK}",
         f"/{MASK}": 1,
@@ -152,12 +152,12 @@ def test_a_password_that_is_the_name_of_a_field_renames_no_field() -> None:
     ],
 )
 def test_what_is_no_secret_is_shown(told: str) -> None:
-    """User names, addresses, ports."""
+    """User names, addresses and ports are shown."""
     assert Redactor(FORMS)(told) == told
 
 
 def test_data_are_shown_without_what_is_secret() -> None:
-    """By name, and wherever else it stands; numbers too; mappings keep their shape."""
+    """Values are masked by their key, and wherever else they appear, numbers included. Mappings keep their shape."""
     data = {
         "db": {"password": 12345, "port": 1},
         "secrets": {"a": {"b": "x"}},
@@ -177,7 +177,7 @@ def test_data_are_shown_without_what_is_secret() -> None:
 
 @given(st.text(min_size=6), st.text(), st.text())
 def test_what_is_written_as_json_or_by_python_concerns_the_redactor(secret: str, before: str, after: str) -> None:
-    """The quick look at the whole never misses what is in one of its parts."""
+    """The quick check of the whole never misses a secret in one of its parts."""
     redactor, data = Redactor({"secret": secret}), {"a": [before + secret + after]}
 
     if redactor(data["a"][0]) != data["a"][0]:
@@ -209,7 +209,7 @@ PARTS = [
 
 @given(st.lists(st.sampled_from(PARTS), max_size=12).map("".join))
 def test_what_looks_like_a_connection_concerns_the_redactor(text: str) -> None:
-    """The same of passwords that are none of the pillar's, whatever white space or quotes there are."""
+    """The quick check also finds passwords that are not in the pillar, with any white space and quotes."""
     redactor, data = Redactor(), [text]
 
     if redactor(text) != text:
@@ -218,12 +218,12 @@ def test_what_looks_like_a_connection_concerns_the_redactor(text: str) -> None:
 
 
 def test_the_name_of_a_file_is_no_connection() -> None:
-    """Rows that speak of /etc/passwd are not gone through, whatever else is in them."""
+    """Rows that contain /etc/passwd need no redaction for that reason."""
     assert not Redactor().concerns('{"id": "/etc/passwd", "name": "salt://a/b", "comment": "a=b, from admin@host"}')
 
 
 def test_many_secrets_cost_little_more_than_one() -> None:
-    """Most words of many rows are the same, and are compared once."""
+    """Most words of many rows are equal, and are compared only once."""
     rows = json.dumps(
         [
             {"identity": f"file.managed[/etc/app/{n}.conf]", "comment": "is as declared", "sls": "app"}
@@ -239,7 +239,7 @@ def test_many_secrets_cost_little_more_than_one() -> None:
     "part", ["a:", "://a:", "password='", 'password="', "a.", "://", ":@", "pwd=", "aHVu", "@tcp(", "a:a@"]
 )
 def test_no_text_of_a_user_takes_long_to_redact(part: str) -> None:
-    """Time grows with the length of the text, whatever is in it."""
+    """The time is proportional to the length of the text, whatever it contains."""
     text = part * (200_000 // len(part)) + " x:y@tcp( =://"
     began = time.process_time()
     Redactor(FORMS)(text)
@@ -260,7 +260,7 @@ def test_no_text_of_a_user_takes_long_to_redact(part: str) -> None:
     ],
 )
 def test_an_error_of_arguments_does_not_show_the_query_of_a_url(kind, arguments):
-    """Servers take tokens there, and the pillar need not have them."""
+    """The query may contain a token that is not in the pillar."""
     cls = registry.find(kind)
     assert cls is not None
     name = PRIVATE_URL if kind == "cron.file" else "deb https://x.example.org x y" if "key_url" in arguments else "/x"
@@ -271,7 +271,7 @@ def test_an_error_of_arguments_does_not_show_the_query_of_a_url(kind, arguments)
 
 
 async def test_an_error_of_a_source_does_not_show_the_query_of_its_url(tmp_path):
-    """Content that is not text, and a hash that is missing in a file of hashes."""
+    """The errors are for content that is not text, and for a hash that is missing in a file of hashes."""
     for broken in (decoded, text_of):
         with pytest.raises(Permanent, match=r"https://x\.example\.org/a: it is not UTF-8"):
             broken(b"\xff", PRIVATE_URL)

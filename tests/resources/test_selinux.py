@@ -1,8 +1,8 @@
 """`selinux` of managed files.
 
-Labels are compared and set where SELinux is on, and refused with the reason where it is not.
+Labels are compared and set if SELinux is on; otherwise they are refused with the reason.
 
-No machine of the tests has SELinux. Root can set the attribute of labels all the same; only whether SELinux is on is
+No machine of the tests has SELinux. Root can set the attribute of labels anyway; only the check that SELinux is on is
 faked.
 """
 
@@ -21,7 +21,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file import label
 from holdfast.resources.paths.attributes import LABEL
 
-all(registry.kinds())  # now: the tests run as one who may not be able to read our own modules
+all(registry.kinds())  # imported now, because the user of the tests may not be able to read the modules later
 WHOLE = {"seuser": "system_u", "serole": "object_r", "setype": "etc_t", "serange": "s0-s0:c0.c1023"}
 
 
@@ -34,7 +34,7 @@ async def host(tmp_path):
 
 @pytest.fixture
 def on(monkeypatch, tmp_path):
-    """SELinux is on, as far as the kind can see."""
+    """SELinux is on for the kind."""
     if os.geteuid() != 0:
         pytest.skip("needs root: a label is an attribute that only root may set")
     switch = tmp_path / "enforce"
@@ -43,7 +43,7 @@ def on(monkeypatch, tmp_path):
 
 
 async def managed(host, path, *, apply=True, **arguments):
-    """Return (changes, whether it was right) of one run."""
+    """Return (changes, whether the file was as declared) of one run."""
     ctx = host.context("file.managed[x]")
     right = await registry.find("file.managed").declare(str(path), **arguments).check_apply(ctx, apply)
     return ctx.report.changes, right
@@ -57,7 +57,7 @@ def labelled(path, text=None):
 
 
 async def test_a_new_file_has_its_label_before_it_is_in_its_place(host, tmp_path, on):
-    """Whoever opens it finds it labelled; a second run changes nothing."""
+    """No process can open the file without its label; a second run changes nothing."""
     path, seen = tmp_path / "f", tmp_path / "seen"
     look = f"import os, sys; open({str(seen)!r}, 'wb').write(os.getxattr(sys.argv[1], {LABEL!r}))"
     declared = {"contents": "x", "selinux": WHOLE}
@@ -68,7 +68,10 @@ async def test_a_new_file_has_its_label_before_it_is_in_its_place(host, tmp_path
 
 
 async def test_one_part_is_put_right_and_the_others_stay(host, tmp_path, on):
-    """The label alone: the file is the same one. What is told is the whole label, and a look changes nothing."""
+    """Only the label is changed; the file is not replaced.
+
+    The report has the whole label, and a plan changes nothing.
+    """
     path = tmp_path / "f"
     path.write_text("x\n")
     labelled(path, "user_u:object_r:tmp_t:s0")
@@ -81,7 +84,7 @@ async def test_one_part_is_put_right_and_the_others_stay(host, tmp_path, on):
 
 
 async def test_other_content_and_another_label_come_together(host, tmp_path, on):
-    """The label of before is handed on, but for what is declared."""
+    """The new file keeps the undeclared parts of the former label."""
     path = tmp_path / "f"
     path.write_text("old\n")
     labelled(path, "user_u:object_r:tmp_t:s0:c1")
@@ -91,7 +94,7 @@ async def test_other_content_and_another_label_come_together(host, tmp_path, on)
 
 
 async def test_too_little_for_a_file_without_a_label(host, tmp_path, on):
-    """It says what is missing, and nothing is changed."""
+    """The error names the missing parts, and nothing is changed."""
     path = tmp_path / "f"
     path.write_text("x\n")
     with pytest.raises(Permanent, match="has no label yet; give seuser and serole, too"):
@@ -99,7 +102,7 @@ async def test_too_little_for_a_file_without_a_label(host, tmp_path, on):
 
 
 async def test_where_selinux_is_not_on_it_is_refused(host, tmp_path, monkeypatch):
-    """A label that nobody heeds is no protection; the file is not made without it."""
+    """Without SELinux, a label would not protect the file, so the file is not created."""
     monkeypatch.setattr(label, "SWITCH", str(tmp_path / "missing"))
     with pytest.raises(Permanent, match=r"SELinux is off on this host .* turn it on, or remove selinux"):
         await managed(host, tmp_path / "f", contents="x", selinux=WHOLE)
@@ -110,6 +113,6 @@ async def test_where_selinux_is_not_on_it_is_refused(host, tmp_path, monkeypatch
     "given", [{}, {"type": "etc_t"}, {"setype": "a:b"}, {"setype": ""}, {"seuser": "a b"}, "etc_t"]
 )
 def test_what_is_no_label_is_refused_when_it_is_read(given):
-    """With the words that there are."""
+    """The error has the accepted words."""
     with pytest.raises(ValidationError):
         registry.find("file.managed").declare("/x", selinux=given)

@@ -1,4 +1,4 @@
-"""`file.serialize`: each format reads back what it has written, and refuses what it could not write exactly."""
+"""`file.serialize`: each format reads what it has written, and refuses data that it cannot write exactly."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_line_cannot_be_smuggled_into_pairs(data):
 
 @given(data=st.dictionaries(TEXT, st.dictionaries(TEXT, TEXT, max_size=3), max_size=3))
 def test_a_line_cannot_be_smuggled_into_sections(data):
-    """The same for sections; names are written in small letters, as by Salt."""
+    """Sections refuse such names and values, too. Names are written in small letters, as by Salt."""
     text = written(FORMATS["configparser"](), data)
 
     if text is not None:
@@ -107,14 +107,14 @@ def test_a_line_cannot_be_smuggled_into_sections(data):
 
 @given(text=st.binary(max_size=60) | st.text(max_size=40).map(lambda text: text.encode(errors="surrogatepass")))
 def test_foreign_text_is_read_or_refused(text):
-    """Whatever a file contains, the result is data or a message, and no other exception."""
+    """For any content of a file, the result is data or an error with a message."""
     for cls in FORMATS.values():
         with suppress(Permanent):
             cls().data(text)
 
 
 def test_toml_writes_tables_in_tables():
-    """Values come before the tables, arrays of tables have double brackets, keys are quoted if necessary."""
+    """Values come before tables, arrays of tables have double brackets, and keys are quoted if necessary."""
     data = {"b": {"c": {"d": [1, 2]}, "x y": "é\n"}, "a": math.inf, "t": [{"n": 1}, {"n": {"m": True}}], "e": []}
     text = FORMATS["toml"]().text(data)
 
@@ -174,7 +174,7 @@ def test_merging_keeps_and_replaces(base, over):
 
 
 def test_states_that_merge_different_data_agree():
-    """Two states may merge into one file; two that write it whole contradict each other."""
+    """Two states may merge into one file. Two states that write the whole file contradict each other."""
     one, other = (declared(dataset={name: 1}, merge_if_exists=True) for name in "ab")
 
     assert one.contradicts(other) is None
@@ -183,7 +183,7 @@ def test_states_that_merge_different_data_agree():
 
 @pytest.mark.parametrize("value", ["abc%secret", "%(secret)s", "%(x)s secret"])
 def test_no_value_of_a_file_is_told(value):
-    """An error names section and option: the value may be a secret."""
+    """An error names only section and option, because the value may be a secret."""
     with pytest.raises(Permanent, match=r"the value of 'x' in \[a\] has a wrong %$"):
         FORMATS["configparser"]().data(f"[a]\nx = {value}\n".encode())
 
@@ -209,7 +209,7 @@ def test_no_value_of_a_file_is_told(value):
     ],
 )
 def test_an_error_of_a_file_says_where_and_not_which_value(name, text, told):
-    """The value may be a secret that was written at the wrong place."""
+    """The error has the line only, because the value may be a secret that was written at the wrong place."""
     if name == "plist":
         text = f"<plist version='1.0'><dict><key>a</key>{text}</dict></plist>"
     with pytest.raises(Permanent) as error:

@@ -29,19 +29,19 @@ def test_the_most_similar_word_is_found(word: str, words: list[str], expected: s
 
 
 def test_a_less_similar_word_is_suggested_but_is_not_sure() -> None:
-    """`path` might be meant by `watch`; a caller that needs certainty gets no answer."""
+    """`watch` might mean `path`; a caller that needs certainty gets no suggestion."""
     assert nearest("path", ["watch"]) == "watch"
     assert nearest("path", ["watch"], SURE) is None
 
 
 def test_an_argument_of_every_state_is_suggested_only_if_it_is_surely_meant() -> None:
-    """There are many of them, so others would be suggested by accident."""
+    """There are many such arguments, so a less similar one would be suggested by accident."""
     assert meant_argument("requre", "file.managed", ["mode"], ["require", "watch"]) == "require"
     assert meant_argument("path", "test.nop", ["mode"], ["require", "watch"]) is None
 
 
 def test_messages_suggest_the_nearest_word() -> None:
-    """A code of `check`, a suffix of a unit."""
+    """The messages are about a code of `check` and a suffix of a unit."""
     with pytest.raises(ValueError, match="did you mean 'requisite-empty'"):
         demand_warning("requisite-emty")
     with pytest.raises(ValueError, match=r"did you mean backup\.timer"):

@@ -1,4 +1,4 @@
-"""Keys of users: the line format of sshd, the home directory of a real user, and what is refused."""
+"""Keys of users: sshd's format of lines, the home directory of a real user, and refused arguments."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def seen(path):
 
 @as_root
 async def test_a_new_directory_and_file_belong_to_the_user_alone(host, home):
-    """With the modes that sshd demands. A plan makes neither."""
+    """They have the modes that sshd demands. A plan creates neither."""
     assert not await declare().check_apply(host.context("a"), False)
     assert list(home.iterdir()) == []
     assert not await declare().check_apply(host.context("a"), True)
@@ -69,7 +69,7 @@ async def test_a_new_directory_and_file_belong_to_the_user_alone(host, home):
 
 @as_root
 async def test_what_others_may_write_is_corrected(host, home):
-    """Sshd ignores a file in such a directory; the home directory itself is left alone."""
+    """Sshd ignores a file in such a directory. The home directory itself is not changed."""
     home.chmod(0o775)
     await declare().check_apply(host.context("a"), True)
     (home / ".ssh").chmod(0o777)
@@ -95,7 +95,7 @@ async def test_no_home_directory_is_made(host, home):
 
 @as_root
 async def test_a_link_of_the_user_is_not_followed_to_files_of_root(host, home, tmp_path):
-    """Neither read nor written."""
+    """The target is neither read nor written."""
     (tmp_path / "secret").write_text("")
     (home / ".ssh").mkdir()
     (home / ".ssh/authorized_keys").symlink_to(tmp_path / "secret")
@@ -107,7 +107,7 @@ async def test_a_link_of_the_user_is_not_followed_to_files_of_root(host, home, t
 
 
 async def test_a_file_outside_of_the_home_directory_is_not_the_users(host, home, tmp_path):
-    """So that a user cannot add keys to the file of the administrator."""
+    """Otherwise, a user could add keys to the file of the administrator."""
     entry = declare(config=f"{tmp_path}/keys/%u")
     await entry.check_apply(host.context("a"), True)
     assert seen(tmp_path / "keys/alice") == (os.geteuid(), 0o644)
@@ -115,7 +115,7 @@ async def test_a_file_outside_of_the_home_directory_is_not_the_users(host, home,
 
 
 async def test_paths_are_those_of_sshd(host, home):
-    """Relative paths begin in the home directory."""
+    """Relative paths start at the home directory."""
     for config, path in {"k": f"{home}/k", "%h/.ssh/k": f"{home}/.ssh/k", "/etc/k/%u%%": "/etc/k/alice%"}.items():
         assert await declare(config=config).located(host.context("a")) == path
     assert declare(config="/etc/k/%u").file() == "/etc/k/alice"
@@ -123,7 +123,7 @@ async def test_paths_are_those_of_sshd(host, home):
 
 
 async def test_the_inverse_is_the_present_line(host, home):
-    """Or that there is none; all lines for `manage`."""
+    """The inverse has the present line, or declares that there is none; for `manage` it has all lines."""
     ctx = host.context("a")
     (home / ".ssh").mkdir()
     assert (await declare().inverse(ctx)).kind == "ssh_auth.absent"
@@ -135,7 +135,7 @@ async def test_the_inverse_is_the_present_line(host, home):
 
 
 async def test_the_watch_follows_the_home_directory(host, home, tmp_path, monkeypatch):
-    """A user who is added later is noticed by the accounts; the file is watched from then on."""
+    """The watch of the accounts notices a user that is added later; the file is watched from then on."""
     passwd = tmp_path / "passwd"
     passwd.write_text("")
     monkeypatch.setattr(accounts, "PASSWD", str(passwd))
@@ -155,7 +155,7 @@ async def test_the_watch_follows_the_home_directory(host, home, tmp_path, monkey
 @as_root
 @pytest.mark.parametrize("kind", ["present", "absent"])
 async def test_a_source_on_this_host_is_watched(host, home, tmp_path, kind):
-    """Other keys in it are other keys of the user."""
+    """A change of the keys in the source is a change of the user's keys."""
     (tmp_path / "keys").write_text("")
     watch = declare(kind, source=str(tmp_path / "keys")).watch(host.context("a"))
     async with asyncio.timeout(DEADLINE), aclosing(watch):
@@ -185,7 +185,10 @@ async def test_a_source_on_this_host_is_watched(host, home, tmp_path, kind):
     ],
 )
 def test_what_cannot_be_written_exactly_is_refused(arguments, told):
-    """At its place in the state file. Data that only may be a key is checked at run time, as examples have it."""
+    """The error has the line of the argument.
+
+    Data that may be a key are checked at run time, because examples contain such data.
+    """
     if told is None:
         assert declare(**arguments)
         return
@@ -194,7 +197,7 @@ def test_what_cannot_be_written_exactly_is_refused(arguments, told):
 
 
 def test_states_that_differ_in_one_key_contradict_each_other():
-    """Those that agree do not."""
+    """States that agree do not contradict each other."""
     one = declare()
     assert one.contradicts(declare(name=f"no-pty ssh-ed25519 {KEY} alice")) == "options differs"
     assert one.contradicts(declare(name=KEY, comment="bob")) == "comment differs"
@@ -213,21 +216,21 @@ def test_states_that_differ_in_one_key_contradict_each_other():
     ],
 )
 def test_options_end_as_for_sshd(line, options):
-    """At the first blank outside of quotes; a quote after a backslash counts for nothing."""
+    """Options end at the first blank outside of quotes; a quote after a backslash does not count."""
     assert parsed(line).options == options
     assert parsed(line).key == KEY
 
 
 @pytest.mark.parametrize("end", ["\0", "\0x", "\0 \0\r\n"])
 def test_a_nul_character_does_not_hide_a_key(end):
-    """A user could otherwise keep a key that is declared absent: sshd reads a line only up to a NUL character."""
+    """A user could keep a key that is declared absent, because sshd reads a line only up to a NUL character."""
     assert parsed(f"ssh-ed25519 {KEY}{end}").key == KEY
     assert declare("absent").edited(f"ssh-ed25519 {KEY}{end}") == ""
 
 
 @pytest.mark.parametrize("line", ["", "# ssh-ed25519 x", f'command="a ssh-ed25519 {KEY}', "ssh-ed25519", "no-pty"])
 def test_what_sshd_ignores_is_no_key(line):
-    """Comments, open quotes, and types without a key."""
+    """Comments, lines with open quotes, and types without a key are not keys."""
     assert parsed(line) is None
 
 
@@ -241,7 +244,7 @@ TEXT = st.lists(
 
 @given(TEXT)
 def test_an_edit_keeps_all_other_lines_and_is_right_at_once(text):
-    """For each kind: the lines of other keys, comments and broken lines keep each byte."""
+    """For each kind, the lines of other keys, comments and broken lines keep each byte."""
     foreign = [line.rstrip("\n") for line, key in lines(text) if key is None or key.key != KEY]
     for kind, left in (("present", [f"ssh-ed25519 {KEY} alice"]), ("absent", [])):
         entry = declare(kind)
@@ -254,7 +257,7 @@ def test_an_edit_keeps_all_other_lines_and_is_right_at_once(text):
 
 @given(TEXT)
 def test_manage_leaves_exactly_the_declared_keys(text):
-    """And each line without a key."""
+    """Lines without a key stay, too."""
     entry = declare("manage", ssh_keys=[f"ssh-ed25519 {KEY} alice"])
     new = entry.edited(text)
     assert [key.key for _, key in lines(new) if key] == [KEY]
@@ -264,7 +267,7 @@ def test_manage_leaves_exactly_the_declared_keys(text):
 
 @as_root
 async def test_of_several_files_the_first_gets_the_key_and_all_lose_it(host, home):
-    """As sshd reads them: AuthorizedKeysFile may name several."""
+    """AuthorizedKeysFile may name several files, all of which sshd reads."""
     (home / "b").write_text(f"ssh-ed25519 {KEY} x\nssh-ed25519 {OTHER} y\n")
     os.chown(home / "b", UID, UID)
     several = {"config": "a  b %h/c"}

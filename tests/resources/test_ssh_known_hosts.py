@@ -1,4 +1,4 @@
-"""Known hosts: which lines are a host's, notations of fingerprints, and what is refused."""
+"""Known hosts: the lines of a host, notations of fingerprints, and refused arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def declare(kind="present", name="git.example.org", **arguments):
 
 
 def test_a_hash_hides_the_name_and_is_another_one_each_time():
-    """And only the name itself has it."""
+    """Only the name itself matches the hash."""
     one, two = hashed("a.example"), hashed("a.example")
     assert one != two
     assert "example" not in one
@@ -44,7 +44,7 @@ def test_each_notation_of_a_fingerprint_is_understood(hashing):
 
 
 def test_the_fingerprint_of_openssh():
-    """As `ssh-keygen -lf` printed it for this key."""
+    """The fingerprint equals the output of `ssh-keygen -lf` for this key."""
     told = "SHA256:/yG1hJINcb0siaV6CrHpwJApCRiMKckXtalw55x07EA"
     assert parsed_fingerprint(told) == ("sha256", fingerprint(KEY, "sha256"))
 
@@ -67,7 +67,7 @@ def test_the_fingerprint_of_openssh():
     ],
 )
 def test_what_cannot_be_meant_is_refused(arguments, told):
-    """At its place in the state file."""
+    """The error has the line of the argument."""
     if told is None:
         assert declare(**arguments)
         return
@@ -76,7 +76,7 @@ def test_what_cannot_be_meant_is_refused(arguments, told):
 
 
 async def test_a_key_must_have_the_fingerprint_that_is_declared_beside_it(tmp_path):
-    """The host is not asked then."""
+    """In this case, the host is not asked for its key."""
     file = tmp_path / "hosts"
     entry = declare(key=KEY, fingerprint=fingerprint(KEY, "md5"), hash_known_hosts=False, config=str(file))
     assert not await entry.check_apply(FakeContext(tmp_path), True)
@@ -89,7 +89,7 @@ async def test_a_key_must_have_the_fingerprint_that_is_declared_beside_it(tmp_pa
 
 
 async def test_the_inverse_is_the_present_key(tmp_path):
-    """Or that there is none; several keys are no single state."""
+    """The inverse has the present key, or declares that there is none. No single state describes several keys."""
     file = tmp_path / "hosts"
     entry = declare(key=KEY, config=str(file))
     assert (await entry.inverse(FakeContext(tmp_path))).kind == "ssh_known_hosts.absent"
@@ -101,7 +101,7 @@ async def test_the_inverse_is_the_present_key(tmp_path):
 
 
 def test_a_nul_character_does_not_hide_a_key():
-    """A line ends there for ssh, and so it does for Holdfast."""
+    """For ssh and for Holdfast, a line ends at a NUL character."""
     text = f"git.example.org ssh-ed25519 {OTHER}\0x\n"
     assert [each.key for each in keys_of(text, "git.example.org")] == [OTHER]
     assert declare("absent").edited(text) == ""

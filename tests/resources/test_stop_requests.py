@@ -1,4 +1,4 @@
-"""Who asked for the stop of a unit, by records of the journal."""
+"""Who requested the stop of a unit, by records of the journal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def by_systemd(at: float, message_id: str = STOPPING) -> dict[str, Any]:
 
 
 def test_the_user_is_named_who_ran_the_command_just_before_the_stop() -> None:
-    """With the time. What was before and after does not matter."""
+    """The text has the time. Records before and after do not matter."""
     found = asked([by_systemd(1, STARTED), by_sudo(9.9), by_systemd(10), by_sudo(11)], UNIT)
 
     assert found.startswith(f"; {ME} asked for it by sudo at ")
@@ -45,8 +45,8 @@ def test_the_user_is_named_who_ran_the_command_just_before_the_stop() -> None:
 
 @pytest.mark.parametrize("command", ["systemctl stop toy", "systemctl stop toy # ] (owned by unix-user:bob)"])
 def test_the_user_is_named_who_gave_a_password_to_polkit(command: str) -> None:
-    """Not the user whose password it was, and not one whom the process names in its own command line."""
-    late = by_polkit(10.1, command, _SOURCE_REALTIME_TIMESTAMP="9900000")  # it came after systemd's own record
+    """The user is neither the owner of the password nor a user that the process names in its command line."""
+    late = by_polkit(10.1, command, _SOURCE_REALTIME_TIMESTAMP="9900000")  # after systemd's record
     found = asked([by_systemd(1, STARTED), by_systemd(10), late], UNIT)
 
     assert found.startswith("; ann asked for it by polkit at ")
@@ -89,7 +89,7 @@ def test_the_user_is_named_who_gave_a_password_to_polkit(command: str) -> None:
     ],
 )
 def test_otherwise_nobody_is_named(records: list[dict[str, Any]]) -> None:
-    """A wrong name is worse than none."""
+    """A wrong name would be worse than none."""
     assert asked(records, UNIT) == ""
 
 
@@ -114,5 +114,5 @@ def test_otherwise_nobody_is_named(records: list[dict[str, Any]]) -> None:
     ],
 )
 def test_commands_that_stop_a_unit_are_recognised(command: str, does: bool) -> None:
-    """By their program and their words."""
+    """A command is recognised by its program and its arguments."""
     assert stops(command, UNIT) is does

@@ -1,4 +1,4 @@
-"""Files of rules for sudo: names that sudo skips, an error of the whole configuration, and what others could write."""
+"""Files of rules for sudo: names that sudo skips, errors of the whole configuration, and untrusted files."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ RULES = "%ops ALL=(root) /bin/x"
 
 @pytest.mark.parametrize("name", ["a.conf", "a~", "../sudoers", "-x", ".a", "a b", "a\n", ""])
 def test_a_name_that_sudo_skips_or_that_leaves_the_directory_is_refused(name):
-    """At its place in the state file."""
+    """The error has the line of the argument."""
     with pytest.raises(ValidationError, match="the name of a file that sudo reads"):
         Include.declare(name, contents=RULES)
 
 
 def test_the_rules_come_from_one_place():
-    """From the state or from a source."""
+    """A state must give the rules or a source, not both."""
     for arguments in ({}, {"contents": RULES, "source": "salt://x"}):
         with pytest.raises(ValidationError, match="either contents or a source"):
             Include.declare("ops", **arguments)
 
 
 def world(tmp_path, *answers):
-    """Return a context in which `visudo -c` answers so in turn, the last answer for ever."""
+    """Return a context in which `visudo -c` gives these answers in turn, and then repeats the last one."""
     given = chain(answers, repeat(answers[-1]))
     return FakeContext(
         tmp_path, commands={"visudo -c": lambda: next(given), f"visudo -c -f {tmp_path}/ops.testing": ""}
@@ -54,7 +54,7 @@ async def test_the_former_file_is_put_back_if_the_whole_configuration_has_an_err
 
 
 async def test_an_error_that_was_there_before_does_not_remove_the_file(tmp_path):
-    """It may be in another file; the state tells it."""
+    """The error may be in another file; the state reports it."""
     broken = {"retcode": 1, "stderr": "other:1:1: syntax error\n"}
     with pytest.raises(Permanent, match="is in place, but sudo has another error: visudo: other:1:1"):
         await Include.declare("ops", contents=RULES, directory=str(tmp_path)).check_apply(world(tmp_path, broken), True)
@@ -82,7 +82,7 @@ def test_the_copies_lead_to_the_new_file(tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
 async def test_a_source_that_a_user_can_write_is_refused(tmp_path):
-    """That user would be root."""
+    """That user could become root."""
     source = tmp_path / "source"
     source.write_text(RULES)
     os.chown(source, 12345, 12345)
@@ -92,7 +92,7 @@ async def test_a_source_that_a_user_can_write_is_refused(tmp_path):
 
 
 async def test_undone_the_file_is_as_before(tmp_path):
-    """With its content, or gone."""
+    """The former content is restored, or the file is removed."""
     entry = Include.declare("ops", contents=RULES, directory=str(tmp_path))
     before = await entry.inverse(world(tmp_path, ""))
     assert (before.kind, before.arguments) == ("file.absent", {"name": f"{tmp_path}/ops"})

@@ -36,7 +36,7 @@ def ctx(tmp_path):
 
 
 async def test_blanks_and_tabs_are_the_same(kernel, ctx, tmp_path):
-    """The kernel shows tabs; a value that only differs in them is right, and is not written again."""
+    """The kernel shows tabs. A value that differs only in white space is as declared, and is not written again."""
     wanted = Present.declare("net.ipv4.tcp_rmem", value="4096  131072 6291456", config=str(tmp_path / "k.conf"))
 
     assert not await wanted.check_apply(ctx, True)
@@ -46,7 +46,7 @@ async def test_blanks_and_tabs_are_the_same(kernel, ctx, tmp_path):
 
 @pytest.mark.parametrize("name", ["net.ipv4.conf.eth0/1.forwarding", "net/ipv4/conf/eth0.1/forwarding"])
 async def test_a_dot_in_a_name_is_a_slash_or_all_is_turned_round(kernel, ctx, tmp_path, name):
-    """As sysctl(8) has it; both ways of writing are one resource."""
+    """The rule is that of sysctl(8). Both spellings are the same resource."""
     wanted = Present.declare(name, value=1, config=str(tmp_path / "k.conf"))
 
     assert not await wanted.check_apply(ctx, True)
@@ -56,7 +56,7 @@ async def test_a_dot_in_a_name_is_a_slash_or_all_is_turned_round(kernel, ctx, tm
 
 @pytest.mark.parametrize("kept", ["", "net.ipv4.tcp_rmem = 1 2 3\n", "vm.swappiness = 1\n"])
 async def test_undone_it_is_as_before(kernel, ctx, tmp_path, kept):
-    """The value of before, and a line in the file only where one was."""
+    """The former value is restored, and the file has a line only if it had one before."""
     config = tmp_path / "k.conf"
     if kept:
         config.write_text(kept)
@@ -75,7 +75,7 @@ async def test_undone_it_is_as_before(kernel, ctx, tmp_path, kept):
 
 
 async def test_a_change_that_no_event_tells_of_is_seen_by_a_look(kernel, ctx, monkeypatch):
-    """The kernel changes some parameters itself."""
+    """The kernel changes some parameters itself, without an event, and a check finds this."""
     monkeypatch.setattr(sysctl, "PERIOD", 0.01)
     watch = Present.declare("net.ipv4.tcp_rmem", value=1).watch(ctx)
     await anext(watch)
@@ -87,7 +87,7 @@ async def test_a_change_that_no_event_tells_of_is_seen_by_a_look(kernel, ctx, mo
 
 
 async def test_what_cannot_be_read_is_told(kernel, ctx):
-    """Not a traceback."""
+    """The error is a message, not a traceback."""
     path = kernel / "net/ipv4/tcp_rmem"
     path.unlink()
     path.mkdir()
@@ -99,15 +99,15 @@ async def test_what_cannot_be_read_is_told(kernel, ctx):
     ("name", "value"), [("net", "1"), ("net..ipv4", "1"), ("../etc/passwd", "1"), ("net.x", ""), ("net.x", "1\n2")]
 )
 def test_names_and_values_that_cannot_be_are_refused(name, value):
-    """Nothing outside the kernel's directory can be named."""
+    """A name cannot lead to a file outside the kernel's directory."""
     with pytest.raises(ValidationError):
         Present.declare(name, value=value)
 
 
 async def test_a_parameter_stays_in_the_file_that_has_it(kernel, ctx, tmp_path, monkeypatch):
-    """That of Salt would win at the next boot.
+    """Otherwise, Salt's file would take precedence at the next boot.
 
-    What neither has goes into that of Holdfast, or where the settings say.
+    A parameter that neither file has goes into Holdfast's file, or the one that the settings name.
     """
     salt, own = tmp_path / "99-salt.conf", tmp_path / "99-holdfast.conf"
     monkeypatch.setattr(sysctl, "SALT_FILE", str(salt))

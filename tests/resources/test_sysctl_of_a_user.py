@@ -1,4 +1,4 @@
-"""Files of kernel parameters that lie where a user can put things in place of them."""
+"""Files of kernel parameters in directories in which a user can replace them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINE = "kernel.ostype = Linux\n"
 
 @pytest.fixture
 def users(tmp_path) -> Path:
-    """A directory of a user's."""
+    """A directory of a user."""
     path = tmp_path / "users"
     path.mkdir()
     os.chown(path, UID, -1)
@@ -28,7 +28,7 @@ def users(tmp_path) -> Path:
 
 
 async def keep(tmp_path: Path, config: Path, *, persist: bool = True) -> None:
-    """Keep a parameter of which the kernel has the value already."""
+    """Store a parameter whose value the kernel has already."""
     wanted = Present.declare("kernel.ostype", value="Linux", config=str(config), persist=persist)
     assert not await wanted.check_apply(FakeContext(tmp_path), True)
 
@@ -36,7 +36,7 @@ async def keep(tmp_path: Path, config: Path, *, persist: bool = True) -> None:
 @pytest.mark.parametrize("linked", ["the file", "its directory"])
 @pytest.mark.parametrize("persist", [True, False])
 async def test_unsafe_link_is_not_followed(tmp_path, users, linked, persist):
-    """Root's file behind a user's link is neither written nor removed."""
+    """Root's file is neither written nor removed through a user's link."""
     (tmp_path / "roots").mkdir()
     target = tmp_path / "roots/k.conf"
     text = LINE if not persist else "mine\n"
@@ -53,7 +53,7 @@ async def test_unsafe_link_is_not_followed(tmp_path, users, linked, persist):
 
 
 async def test_file_of_the_user_keeps_no_more_than_it_should(tmp_path, users):
-    """Root's new file has no set-uid bit and nobody else may write it; what was closed stays closed."""
+    """Root's new file has no set-uid bit, and no other user may write it; a private file stays private."""
     for name, mode, after in (("loose", 0o4777, 0o644), ("closed", 0o600, 0o600)):
         config = users / name
         config.write_text("vm.swappiness = 1\n")
@@ -68,7 +68,7 @@ async def test_file_of_the_user_keeps_no_more_than_it_should(tmp_path, users):
 
 
 async def keep_another(tmp_path: Path, config: Path) -> None:
-    """Root's file in the user's directory goes on being edited."""
+    """Root's file in the user's directory is still edited."""
     config.write_text(config.read_text().replace("Linux", "VMS"))
     await keep(tmp_path, config)
     assert config.read_text().endswith(LINE)
@@ -76,7 +76,7 @@ async def keep_another(tmp_path: Path, config: Path) -> None:
 
 @pytest.mark.parametrize("hard", [True, False])
 async def test_file_of_another_user_is_not_copied(tmp_path, users, hard):
-    """A user who links another's file into a directory of his does not get to read it."""
+    """A user who links another user's file into a directory cannot read the content in this way."""
     secret = tmp_path / "secret"
     secret.write_text("password\n")
     os.chown(secret, OTHER, -1)
@@ -94,7 +94,7 @@ async def test_file_of_another_user_is_not_copied(tmp_path, users, hard):
 
 
 async def test_directories_that_are_missing_are_made_where_the_path_leads(tmp_path, users):
-    """They are root's; the file in them is kept."""
+    """The directories belong to root, and the parameter is stored there."""
     await keep(tmp_path, users / "a/b/k.conf")
 
     assert (users / "a/b/k.conf").read_text() == LINE
@@ -102,7 +102,7 @@ async def test_directories_that_are_missing_are_made_where_the_path_leads(tmp_pa
 
 
 def test_parameter_is_written_through_no_link(tmp_path, monkeypatch):
-    """The kernel has none there."""
+    """/proc/sys contains no links, so a link is not followed."""
     monkeypatch.setattr(sysctl, "KERNEL", str(tmp_path))
     (tmp_path / "real").write_text("1\n")
     (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -114,9 +114,9 @@ def test_parameter_is_written_through_no_link(tmp_path, monkeypatch):
 
 
 async def test_what_is_read_is_not_shown_in_a_file_that_is_exchanged_meanwhile(tmp_path, users, monkeypatch):
-    """A user moves a file of root's to where it is read, and then puts an open one there.
+    """A user moves root's file to the path, and then puts a readable file there.
 
-    The new file is as closed as the one that was read.
+    The new file is as private as the one that was read.
     """
     config = users / "k.conf"
     config.write_text("password\n")

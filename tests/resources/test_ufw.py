@@ -1,4 +1,4 @@
-"""Rules that ufw has loaded, and its files: how both are put back without ufw, and when they are left to it."""
+"""Rules and files of ufw: how the agent restores them itself, and when it runs ufw."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def changed(**chains: Chain | None) -> kernel.Chains:
 
 
 def test_more_rules_are_no_damage():
-    """Others may add rules; a rule, a chain or a policy that is gone is damage, and so is another order."""
+    """Other programs may add rules. A missing rule, chain or policy is damage, and so is another order."""
     rules = FULL["ufw-before-input"].rules
     assert not lacks(changed(ufw_before_input=Chain("-", ["-A x", *rules, "-A y"]), other=Chain("-", [])), FULL)
     assert lacks(changed(ufw_before_input=Chain("-", rules[::-1])), FULL)
@@ -62,7 +62,7 @@ def test_more_rules_are_no_damage():
 
 
 def test_only_what_is_missing_is_loaded():
-    """Chains of others, and jumps of others in built-in chains, keep their place."""
+    """Chains of other programs, and their jumps in built-in chains, keep their position."""
     assert restoring(changed(ufw_user_input=Chain("-", [])), FULL).splitlines() == [
         "*filter", ":ufw-user-input - [0:0]", "-A ufw-user-input -p tcp --dport 22 -j ACCEPT", "COMMIT",
     ]  # fmt: skip
@@ -80,7 +80,7 @@ RULES = st.lists(st.sampled_from(["-A INPUT -j a", "-A INPUT -j b", "-A INPUT -j
 
 @given(RULES, RULES.map(lambda rules: list(dict.fromkeys(rules))))
 def test_what_is_loaded_is_complete_afterwards(present: list[str], wanted: list[str]):
-    """Whatever is left of a built-in chain; rules of others are neither removed nor moved."""
+    """Any part of a built-in chain may be left. Rules of other programs are neither removed nor moved."""
     now, chain = {"INPUT": Chain("ACCEPT", present)}, Chain("DROP", wanted)
     left = list(present)
     for line in restoring(now, {"INPUT": chain}).splitlines():
@@ -104,7 +104,7 @@ def test_what_is_loaded_is_complete_afterwards(present: list[str], wanted: list[
     ],
 )
 async def test_files_of_which_ufw_does_more_than_load_rules_are_left_to_it(tmp_path, monkeypatch, given, known):
-    """Its script runs in a network namespace, so it may change nothing else."""
+    """The script of ufw runs in a network namespace, so it must not change anything else."""
     script = tmp_path / "ufw-init"
     script.touch()
     monkeypatch.setattr(kernel, "SCRIPTS", (str(script),))
@@ -117,7 +117,7 @@ async def test_files_of_which_ufw_does_more_than_load_rules_are_left_to_it(tmp_p
 
 
 async def test_files_that_were_edited_and_not_loaded_are_not_loaded_by_the_agent(tmp_path, monkeypatch):
-    """Rules count once they were in the kernel, until the files say something else; after ufw was off, the files do."""
+    """Rules that were in the kernel count until the files change. After ufw was off, the files count."""
     texts = {"now": "first"}
     made = {"first": (FULL, FULL), "second": (changed(new=Chain("-", [])), FULL), "third": (FULL, FULL)}
 
@@ -167,7 +167,7 @@ def test_at_the_first_check_a_chain_without_any_rule_of_ufw_is_damage(name, here
 
 
 def test_others_may_set_the_policy_of_forwarded_packets():
-    """As long as all jumps of ufw are there; when these are lost, the policy comes back with them."""
+    """They may do so while all jumps of ufw exist. When the jumps are lost, the policy is restored with them."""
     forward = "-A FORWARD -j ufw-before-forward"
     made = {"FORWARD": Chain("DROP", [forward]), "INPUT": Chain("DROP", [])}
     theirs = {**made, "FORWARD": Chain("ACCEPT", [forward])}
@@ -179,7 +179,7 @@ def test_others_may_set_the_policy_of_forwarded_packets():
 
 
 def test_a_lost_rule_comes_back_without_one_that_is_no_longer_declared():
-    """The agent remembers the lines of both, but only one of them is to be there."""
+    """The agent remembers the lines of both rules, but only one of them is declared."""
     one, two = (f"{ufw_rules.TUPLE} allow any {port}" for port in (22, 23))
     text = "*filter\n\n{}\n### END\n"
     lines = ufw_rules.AddedLines()
@@ -192,14 +192,14 @@ def test_a_lost_rule_comes_back_without_one_that_is_no_longer_declared():
 
 @given(RULES, RULES)
 def test_what_two_chains_have_in_common_is_in_both(first: list[str], second: list[str]):
-    """In one order, so that a chain which was only seen in part is no damage."""
+    """The common rules have one order, so a chain that was read only in part does not count as damage."""
     shared = Chain("-", common(first, second))
     assert has(Chain("-", first), shared)
     assert has(Chain("-", second), shared)
 
 
 async def test_an_ufw_that_runs_is_waited_for(monkeypatch):
-    """Its files and the kernel differ meanwhile. One that waits for its operator is not waited for without end."""
+    """The files and the kernel differ while ufw runs. The wait for a ufw that waits for its operator is limited."""
     held = iter([1, 1, 0])
     monkeypatch.setattr(base, "holder", lambda _: next(held))
     await base.released()
@@ -210,7 +210,10 @@ async def test_an_ufw_that_runs_is_waited_for(monkeypatch):
 
 
 async def test_lost_rules_get_their_lines_back(tmp_path, monkeypatch):
-    """Also into the kernel, if ufw is on. If anything else has changed in the files, ufw adds the rule."""
+    """The lines are also restored in the kernel, if ufw is on.
+
+    If anything else in the files has changed, ufw adds the rule.
+    """
     text = "*filter\n### RULES ###\n\n{}### END RULES ###\n\nCOMMIT\n"
     rule, other = (f"{ufw_rules.TUPLE} allow any {port} ::/0\n-A ufw -p tcp\n\n" for port in (22, 23))
     path = tmp_path / "user6.rules"

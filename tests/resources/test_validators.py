@@ -1,4 +1,4 @@
-"""Whatever a state file gives an argument, its kind answers with a value or with a validation error."""
+"""For any value of an argument, the kind returns a value or raises a validation error."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ VALUES = (
 
 
 OURS = [kind for kind in registry.kinds() if kind.__module__.startswith("holdfast.")]
-"""Without those that other tests declare."""
+"""Kinds of Holdfast, without those that other tests declare."""
 
 
 @pytest.mark.parametrize("model", [*OURS, Meta], ids=lambda model: getattr(model, "kind", "meta"))
 def test_no_value_makes_a_validator_fall_over(model):
-    """Each argument with each shape of value: nothing but a `ValidationError` is raised."""
+    """Each argument gets each shape of value; the only exception is `ValidationError`."""
     wrong = []
     for name in model.model_fields:
         for value in VALUES:
@@ -74,6 +74,6 @@ def test_no_value_makes_a_validator_fall_over(model):
     ],
 )
 def test_what_cannot_work_is_refused_early(kind, arguments, told):
-    """When states are compiled, not in the middle of a run; and nothing is accepted without effect."""
+    """It is refused at compile time, not in the middle of a run, and no argument is accepted without effect."""
     with pytest.raises(ValidationError, match=told):
         registry.find(kind).declare("/a", **arguments)

@@ -1,4 +1,4 @@
-"""Watches made of others: none of them is missed, none outlives the whole."""
+"""Merged watches: no event is lost, and no part outlives the whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.resources.watches import ProcessEnds, either
 
 
 class Source:
-    """A watch that tells when it is told."""
+    """A watch that reports the items of a test."""
 
     def __init__(self) -> None:
         self.said: asyncio.Queue[Exception | WatchItem] = asyncio.Queue()
@@ -39,7 +39,7 @@ class Source:
 
 
 async def test_armed_when_both_are_and_told_by_either() -> None:
-    """One that is armed before the other says nothing yet."""
+    """The merged watch is not armed while only one of them is."""
     one, other = Source(), Source()
     async with aclosing(either(one.watch(), other.watch())) as watch:
         armed = asyncio.ensure_future(anext(watch))
@@ -59,7 +59,7 @@ async def test_armed_when_both_are_and_told_by_either() -> None:
 
 
 async def test_unwatched_as_long_as_one_is() -> None:
-    """Events of the other one do not end that; the next item of the same one does."""
+    """Events of the other watch do not end this state; the next item of the same watch does."""
     one, other = Source(), Source()
     down = Unwatched("the server is down")
     async with aclosing(either(one.watch(), other.watch())) as watch:
@@ -73,7 +73,7 @@ async def test_unwatched_as_long_as_one_is() -> None:
 
 
 async def test_what_is_told_while_nobody_looks_is_not_lost() -> None:
-    """Any number of events are one item."""
+    """Any number of events become one item."""
     one, other = Source(), Source()
     async with aclosing(either(one.watch(), other.watch())) as watch:
         for source in (one, other):
@@ -95,7 +95,7 @@ async def test_what_is_told_while_nobody_looks_is_not_lost() -> None:
 @pytest.mark.parametrize("error", [ValueError("broken"), StopAsyncIteration()])
 @pytest.mark.parametrize("armed", [False, True])
 async def test_the_end_of_one_is_the_end_of_all(error: Exception, *, armed: bool) -> None:
-    """Its error is raised, the other one closed."""
+    """The error of the ended watch is raised, and the other one is closed."""
     one, other = Source(), Source()
     async with aclosing(either(one.watch(), other.watch())) as watch:
         if armed:
@@ -110,7 +110,7 @@ async def test_the_end_of_one_is_the_end_of_all(error: Exception, *, armed: bool
 
 
 async def test_cancelled_it_closes_both() -> None:
-    """As the engine ends a watch."""
+    """The engine ends watches by cancelling them."""
     one, other = Source(), Source()
 
     async def look() -> None:
@@ -137,7 +137,7 @@ def sleeper() -> subprocess.Popen[bytes]:
 
 
 async def test_the_end_of_a_process_is_reported_once():
-    """A process that nobody has reaped keeps its number, and is reported no second time."""
+    """A process that is not reaped keeps its number, and is not reported again."""
     with sleeper() as process, ProcessEnds() as ends:
         async with aclosing(ends.watch()) as events:
             await anext(events)
@@ -152,7 +152,7 @@ async def test_the_end_of_a_process_is_reported_once():
 
 
 async def test_a_process_that_has_already_ended_is_reported():
-    """It has ended between the reading of its number and the watch."""
+    """The process may end after its number was read, and before the watch starts."""
     with sleeper() as gone:
         gone.kill()
     with ProcessEnds() as ends:
@@ -165,7 +165,7 @@ async def test_a_process_that_has_already_ended_is_reported():
 
 
 async def test_processes_that_are_followed_no_more_are_closed():
-    """Their descriptors would add up with each restart of a service."""
+    """Otherwise, each restart of a service would leave a descriptor open."""
     before = descriptors()
     with ProcessEnds() as ends:
         ends.follow({os.getpid(), os.getppid()})

@@ -6,7 +6,7 @@ from holdfast.resources.kinds.archive.extracted import Extracted
 
 
 async def run(host, tmp_path, data=None, *, apply=True, **arguments):
-    """Extract an archive into `out`; return whether it was right, and the report."""
+    """Extract an archive into `out`; return whether it was as declared, and the report."""
     if data is not None:
         (tmp_path / "states" / "archive").write_bytes(data)
     state = Extracted.declare(str(tmp_path / "out"), **{"source": f"{tmp_path}/states/archive", **arguments})
@@ -16,7 +16,7 @@ async def run(host, tmp_path, data=None, *, apply=True, **arguments):
 
 
 def tree(top):
-    """Return what is below a directory: content, target or None by path."""
+    """Return the entries below a directory: path -> content, target or None."""
     return {
         str(path.relative_to(top)): (
             str(path.readlink()) if path.is_symlink() else path.read_text() if path.is_file() else None

@@ -48,7 +48,7 @@ async def test_all_formats(host, tmp_path, packed):
 
 
 async def test_a_plan_changes_nothing_and_says_what_would_be_done(host, tmp_path):
-    """Neither the directory nor its parents are made."""
+    """A plan does not create the directory or its parents."""
     right, report = await run(host, tmp_path, tar(*SMALL), apply=False)
     assert not right
     assert report.changes["extracted_files"] == [*WANTED]
@@ -56,7 +56,7 @@ async def test_a_plan_changes_nothing_and_says_what_would_be_done(host, tmp_path
 
 
 async def test_what_was_extracted_by_another_tool_is_adopted(host, tmp_path):
-    """If the directory has all members, nothing is written there."""
+    """If the directory has all members already, nothing is written."""
     (tmp_path / "out").mkdir()
     data = tar(*SMALL)
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
@@ -84,7 +84,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", [*DAMAGES])
 async def test_damage_is_repaired(host, tmp_path, damage):
-    """Only what differs is extracted; files that are not of the archive stay."""
+    """Only members that differ are extracted; files that are not in the archive stay."""
     await run(host, tmp_path, tar(*SMALL))
     (tmp_path / "out/app/own").write_text("own")
     kept = (tmp_path / "out/app/sub/b").stat().st_ino
@@ -100,7 +100,7 @@ async def test_damage_is_repaired(host, tmp_path, damage):
 
 
 async def test_a_file_that_was_touched_is_read_once(host, tmp_path, monkeypatch):
-    """Metadata that have changed lead to one comparison of the content, whose result is kept."""
+    """Changed metadata lead to one comparison of the content, whose result is stored."""
     await run(host, tmp_path, tar(*SMALL))
     (tmp_path / "out/app/a").chmod(0o600)
     read = []
@@ -112,7 +112,7 @@ async def test_a_file_that_was_touched_is_read_once(host, tmp_path, monkeypatch)
 
 
 async def test_a_new_archive_is_extracted(host, tmp_path):
-    """New content is extracted, former members stay unless `clean` says otherwise."""
+    """New content is extracted. Former members stay, unless `clean` is set."""
     await run(host, tmp_path, tar(*SMALL))
     new = tar(directory("app"), Entry("app/a", b"new\n"), Entry("app/c", b"three\n"))
     right, report = await run(host, tmp_path, new)
@@ -122,7 +122,7 @@ async def test_a_new_archive_is_extracted(host, tmp_path):
 
 
 async def test_clean_removes_what_the_archive_does_not_have(host, tmp_path):
-    """In the directories at its top, and with `clean_parent` in the whole directory; what states manage stays."""
+    """`clean` applies to the archive's top directories, `clean_parent` to the whole directory. Managed paths stay."""
     await run(host, tmp_path, tar(*SMALL))
     for name in ("app/own", "app/managed", "beside"):
         (tmp_path / "out" / name).write_text("own")
@@ -152,7 +152,7 @@ async def test_what_other_states_manage_is_left_to_them(host, tmp_path):
 
 
 async def test_what_is_in_the_way_is_replaced_with_force_only(host, tmp_path):
-    """A directory in the place of a file, a file or a link in the place of a directory."""
+    """A directory in place of a file, or a file or link in place of a directory, is replaced only with `force`."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "out/app/a").mkdir(parents=True)
     (tmp_path / "out/app/sub").symlink_to(tmp_path / "elsewhere")
@@ -165,7 +165,7 @@ async def test_what_is_in_the_way_is_replaced_with_force_only(host, tmp_path):
 
 
 async def test_arguments_that_decide_whether_anything_is_done(host, tmp_path):
-    """`if_missing`, `skip_files_list_verify`, and `trim_output` for what is reported."""
+    """`if_missing` and `skip_files_list_verify` decide this; `trim_output` shortens the report."""
     (tmp_path / "there").touch()
     right, report = await run(host, tmp_path, tar(*SMALL), if_missing=str(tmp_path / "there"))
     assert (right, report.comment) == (True, f"{tmp_path}/there exists")
@@ -186,7 +186,7 @@ async def test_options_of_tar(host, tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 async def test_owners(host, tmp_path):
-    """Everything belongs to the declared user, never to the one in the archive; a changed owner is repaired."""
+    """Everything belongs to the declared user, never to the owner in the archive. A changed owner is repaired."""
     out = tmp_path / "out"
     out.mkdir()
     tmp_path.chmod(0o755)
@@ -207,7 +207,7 @@ async def test_owners(host, tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 async def test_a_directory_of_another_user(host, tmp_path):
-    """What root extracts there must belong to that user, who could replace it anyway."""
+    """Everything that root extracts there must belong to that user, who could replace it anyway."""
     out = tmp_path / "out"
     out.mkdir()
     tmp_path.chmod(0o755)
@@ -225,7 +225,7 @@ async def test_a_directory_of_another_user(host, tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 async def test_a_directory_that_a_group_may_write(host, tmp_path):
-    """Files are extracted there, as into /usr/local/bin of older systems; in /tmp, directories are, too."""
+    """Files are extracted into such a directory, like /usr/local/bin of older systems; in /tmp, also directories."""
     out = tmp_path / "out"
     out.mkdir()
     tmp_path.chmod(0o755)
@@ -245,7 +245,7 @@ async def test_a_directory_that_a_group_may_write(host, tmp_path):
 
 
 async def test_special_bits_of_modes_are_left_out(host, tmp_path):
-    """Set-uid, set-gid, sticky, and what lets others write; a trusted archive may have them."""
+    """These are set-uid, set-gid, sticky, and write permission for others. A trusted archive may have them."""
     data = tar(directory("app", 0o1777), Entry("app/a", b"x", mode=0o6777))
     await run(host, tmp_path, data)
     assert [stat.S_IMODE((tmp_path / "out" / name).stat().st_mode) for name in ("app", "app/a")] == [0o755, 0o755]
@@ -255,13 +255,13 @@ async def test_special_bits_of_modes_are_left_out(host, tmp_path):
 
 
 async def test_a_directory_that_follows_its_content_has_its_own_mode(host, tmp_path):
-    """It is private as in the archive, although it had to be made before."""
+    """The directory gets its mode from the archive, although it had to be created before its own entry."""
     await run(host, tmp_path, tar(Entry("app/a", b"x"), directory("app", 0o700)))
     assert stat.S_IMODE((tmp_path / "out/app").stat().st_mode) == 0o700
 
 
 def test_a_file_that_grows_is_not_read_forever(tmp_path):
-    """Only one byte more than expected is read, which shows that the content differs."""
+    """At most one byte more than expected is read, which shows that the content differs."""
     path = tmp_path / "f"
     path.write_bytes(b"12345")
     handle, _ = paths.at(str(path)).open()
@@ -270,9 +270,10 @@ def test_a_file_that_grows_is_not_read_forever(tmp_path):
 
 
 async def test_a_killed_agent_leaves_nothing_that_counts(tmp_path):
-    """After SIGKILL during the extraction, the directory has nothing of it; the next run extracts all, and tidies.
+    """After SIGKILL during the extraction, the directory has nothing of the archive.
 
-    It takes some seconds, because another process imports everything and extracts a thousand files.
+    The next run extracts everything, and removes leftovers.  The test takes some seconds, because another process
+    imports everything and extracts a thousand files.
     """
     (tmp_path / "states").mkdir()
     data = tar(*(Entry(f"app/{number}", os.urandom(1000)) for number in range(2000)))
@@ -312,7 +313,7 @@ async def test_a_killed_agent_leaves_nothing_that_counts(tmp_path):
 
 
 async def test_a_cancelled_run_ends_soon_and_leaves_nothing(host, tmp_path, monkeypatch):
-    """Its thread stops at the next part of a file."""
+    """The thread of the run stops at the next part of a file."""
     begun, held = asyncio.Event(), asyncio.get_running_loop()
     real = extraction.Stage._write
 
@@ -346,7 +347,7 @@ def full(tmp_path):
 
 @pytest.mark.usefixtures("full")
 async def test_a_full_disk(host, tmp_path):
-    """The run fails as one that may succeed later; what was there stays, and what was extracted is removed."""
+    """The failure is temporary. Existing files stay, and what was extracted is removed."""
     (tmp_path / "out/own").write_text("own")
     with pytest.raises(Temporary, match=rf"cannot extract into {tmp_path}/out: no space is left"):
         await run(host, tmp_path, tar(Entry("app/a", os.urandom(2 << 20))))
@@ -354,7 +355,7 @@ async def test_a_full_disk(host, tmp_path):
 
 
 async def test_a_damaged_record_leads_to_a_comparison(host, tmp_path):
-    """What is known is not needed: without it the archive is read again."""
+    """The record is not needed: without it the archive is read again."""
     await run(host, tmp_path, tar(*SMALL))
     (kept,) = (tmp_path / "var/resources").iterdir()
     for name, content in ((record.MEMBERS, b"damaged"), (record.ABOUT, b"{}"), (record.ABOUT, b"\xff")):
@@ -367,7 +368,7 @@ async def test_a_damaged_record_leads_to_a_comparison(host, tmp_path):
 
 
 async def test_damage_is_repaired_while_the_server_is_away(host, tmp_path):
-    """The kept archive is extracted, and the run fails nevertheless: whether the archive has changed is unknown."""
+    """The kept archive is extracted, but the run fails: whether the archive has changed is unknown."""
     (tmp_path / "states/archive").write_bytes(data := tar(*SMALL))
 
     def handle(asked):
@@ -386,7 +387,7 @@ async def test_damage_is_repaired_while_the_server_is_away(host, tmp_path):
 
 
 async def test_a_run_that_ended_while_it_moved_files_is_completed(host, tmp_path, monkeypatch):
-    """What is in place is whole, each file by itself, and the next run moves the rest."""
+    """Each file that is in place is complete, and the next run moves the others."""
     await run(host, tmp_path, tar(*SMALL))
     moved = []
     real = Place.rename
@@ -409,7 +410,7 @@ async def test_a_run_that_ended_while_it_moved_files_is_completed(host, tmp_path
 
 
 async def test_the_watch_follows_the_members(host, tmp_path):
-    """Before the first extraction it watches the directory, afterwards each member; other entries are no events."""
+    """Before the first extraction, it watches the directory; afterwards, each member. Other entries cause no event."""
     state = Extracted.declare(str(tmp_path / "out"), source=f"{tmp_path}/states/archive")
     ctx = host.context("archive.extracted[x]")
     watch = state.watch(ctx)
@@ -431,7 +432,7 @@ async def test_the_watch_follows_the_members(host, tmp_path):
 
 
 def test_options_are_understood_or_refused():
-    """Those about compression and output have no effect; any other is an error that names it."""
+    """Options for compression and output have no effect. The error for any other option names it."""
     assert parse_options("zxvf --strip=2 --exclude=*.pyc --exclude doc -J -o") == ArchiveOptions(2, ("*.pyc", "doc"))
     assert parse_options("") == ArchiveOptions()
     for wrong in ("--to-command=sh", "-C /etc", "--strip-components", "--strip-components=x", "-I x",
@@ -457,6 +458,6 @@ def test_options_are_understood_or_refused():
     ],
 )
 def test_wrong_arguments(arguments, told):
-    """Each is an error of the state file."""
+    """Each wrong argument is an error of the state file."""
     with pytest.raises(ValidationError, match=told):
         Extracted.declare("/opt", **{"source": "salt://x", **arguments})

@@ -52,7 +52,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", [*HOSTILE])
 @pytest.mark.parametrize("there", [False, True])
 async def test_a_hostile_archive_is_refused_and_leaves_nothing(host, tmp_path, name, there):
-    """Neither a part of it nor the directory remains."""
+    """Nothing of the archive remains, and the directory is not created."""
     entries, told = HOSTILE[name]
     if there:
         (tmp_path / "out").mkdir()
@@ -65,7 +65,7 @@ async def test_a_hostile_archive_is_refused_and_leaves_nothing(host, tmp_path, n
 
 
 async def test_links_that_lead_out_need_a_trusted_archive(host, tmp_path):
-    """Even then nothing is written through them."""
+    """Even in a trusted archive, nothing is written through such links."""
     (tmp_path / "outside").mkdir()
     data = tar(link("app/l", str(tmp_path / "outside")), Entry("app/a", b"x"))
     await run(host, tmp_path, data, trusted=True)
@@ -77,7 +77,7 @@ async def test_links_that_lead_out_need_a_trusted_archive(host, tmp_path):
 
 
 async def test_an_existing_link_is_not_followed(host, tmp_path):
-    """A link in the place of a directory of the archive is in the way, wherever it leads."""
+    """A link in place of a directory of the archive is refused, wherever it leads."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "out").mkdir()
     (tmp_path / "out/app").symlink_to(tmp_path / "outside")
@@ -87,7 +87,7 @@ async def test_an_existing_link_is_not_followed(host, tmp_path):
 
 
 def bomb(size):
-    """Return a small archive of much content."""
+    """Return a small archive with a large content."""
     return gzip.compress(tar(Entry("app/zeros", bytes(size))))
 
 
@@ -119,7 +119,7 @@ def _claimed(size):
 
 
 def _sparse(size):
-    """Return an archive with a sparse file of so many bytes, of which none is there."""
+    """Return an archive with a sparse file of so many bytes, all of which are holes."""
     info = tarfile.TarInfo("app/a")
     info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "app/a",
                         "GNU.sparse.realsize": str(size)}  # fmt: skip
@@ -130,7 +130,7 @@ def _sparse(size):
 @pytest.mark.parametrize("name", [*BOMBS])
 @pytest.mark.parametrize("there", [False, True])
 async def test_a_bomb_stops_at_the_declared_size(host, tmp_path, name, there):
-    """It is refused as soon as it exceeds the limit, and leaves nothing."""
+    """The archive is refused as soon as it exceeds the limit, and leaves nothing."""
     if there:
         (tmp_path / "out").mkdir()
         (tmp_path / "out/own").write_text("own")
@@ -141,7 +141,7 @@ async def test_a_bomb_stops_at_the_declared_size(host, tmp_path, name, there):
 
 @pytest.mark.parametrize("packing", [tar, zipped])
 async def test_too_many_members_are_refused(host, tmp_path, packing):
-    """Whatever the format."""
+    """The limit applies to each format."""
     data = packing(directory("app"), *(Entry(f"app/{number}") for number in range(20)))
     with pytest.raises(Permanent, match=r"it has more than 10 members, the limit \(member_limit\)"):
         await run(host, tmp_path, data, member_limit=10)
@@ -149,7 +149,7 @@ async def test_too_many_members_are_refused(host, tmp_path, packing):
 
 
 async def test_a_large_directory_of_a_zip_archive_is_not_read(host, tmp_path):
-    """Its size is checked first, because all of it would be kept in memory."""
+    """The size of the archive's directory is checked first, because all of it would be held in memory."""
     data = bytearray(zipped(*SMALL))
     at = data.rfind(b"PK\5\6")
     data[at + 12 : at + 16] = struct.pack("<L", 64 << 20)
@@ -167,7 +167,7 @@ def changed(offset, form, *values, signature=b"PK\5\6", entries=SMALL):
 
 
 def large(*, members=4, at=0):
-    """Return an archive that has the record of large archives, too; `at` is added to the place of that record."""
+    """Return an archive that also has the record of large archives; `at` is added to the offset of that record."""
     data = zipped(*SMALL)
     end = data.rfind(b"PK\5\6")
     size, offset = struct.unpack_from("<LL", data, end + 12)
@@ -202,7 +202,7 @@ def quoted():
     ],
 )
 async def test_a_zip_archive_that_lies_is_refused(host, tmp_path, data, told):
-    """Other programs would see other members; members that overlap make a small archive a large one."""
+    """Other programs would see other members, and overlapping members would make a small archive large."""
     with pytest.raises(Permanent, match=told):
         await run(host, tmp_path, data)
     assert not (tmp_path / "out").exists()
@@ -210,13 +210,13 @@ async def test_a_zip_archive_that_lies_is_refused(host, tmp_path, data, told):
 
 @pytest.mark.parametrize("data", [large(), zipped(*SMALL) + b"\n"])
 async def test_a_zip_archive_of_many_members_or_with_more_at_its_end_is_extracted(host, tmp_path, data):
-    """One that has the record of large archives without need, and one that a mail program has changed."""
+    """Some archives have the record of large archives without need, or were changed by a mail program."""
     await run(host, tmp_path, data)
     assert (tmp_path / "out/app/a").read_text() == "one\n"
 
 
 async def test_an_archive_that_is_too_large_is_refused(host, tmp_path):
-    """Before it is copied whole."""
+    """It is refused before it is copied as a whole."""
     with pytest.raises(Permanent, match="it is larger than 1 MiB"):
         await run(host, tmp_path, tar(Entry("app/a", bytes(2 << 20))), archive_limit=1)
 
@@ -236,14 +236,14 @@ async def test_an_archive_that_is_too_large_is_refused(host, tmp_path):
     ],
 )
 async def test_a_damaged_archive_is_refused(host, tmp_path, data, told):
-    """Nothing of it is extracted, also if most of it could be read."""
+    """Nothing is extracted, even if most of the archive can be read."""
     with pytest.raises(Permanent, match=told):
         await run(host, tmp_path, data)
     assert not (tmp_path / "out").exists()
 
 
 async def test_a_zip_archive_with_a_password(host, tmp_path):
-    """Without it or with a wrong one nothing is extracted; the error does not show it."""
+    """Without the password, or with a wrong one, nothing is extracted. The error does not show the password."""
     data = _encrypted(b"pass word", "app/a", b"content\n")
     with pytest.raises(Permanent, match="it is protected by a password: set password"):
         await run(host, tmp_path, data)
@@ -291,9 +291,9 @@ def _encrypted(password, name, content):
 @settings(max_examples=60, deadline=None)
 @given(archives(), st.booleans(), st.booleans())
 def test_no_archive_escapes(tmp_path_factory, data, trusted, there):
-    """Whatever an archive has: nothing outside of the directory changes, and a refused archive leaves nothing.
+    """Whatever an archive contains, nothing outside of the directory changes, and a refused archive leaves nothing.
 
-    It takes some seconds, because each of many archives is extracted by a host of its own.
+    The test takes some seconds, because it extracts many archives, each with a host of its own.
     """
     top = tmp_path_factory.mktemp("any")
     (top / "states").mkdir()
