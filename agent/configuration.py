@@ -62,7 +62,7 @@ class Compiled(NamedTuple):
 
     @property
     def packages(self) -> frozenset[str]:
-        """The packages of which the states have resources."""
+        """The packages whose resources the states declare."""
         if not self.plugins:
             return frozenset()
         remote = (getattr(call.resource, "remote", None) for call in self.compilation.calls)

@@ -227,7 +227,7 @@ def _unknown(outcome: Outcome) -> str:
 
 
 def _done(what: str, outcome: Outcome) -> str:
-    """Return the effect, with the identity in place of the thing: `linked file.symlink[/a] to /b`."""
+    """Return the effect, with the identity instead of the thing: `linked file.symlink[/a] to /b`."""
     effect = outcome.effect
     if effect is None or outcome.result is False or what != phrase(effect.verbs[0], applied=True):
         return f"{what} {outcome.identity}"
@@ -236,7 +236,7 @@ def _done(what: str, outcome: Outcome) -> str:
 
 
 def _noop(outcome: Outcome) -> str:
-    """Return the expected effect, with the identity in place of the thing; then the comment, if it says more."""
+    """Return the expected effect, with the identity instead of the thing; then the comment, if it says more."""
     effect = outcome.effect
     if effect is None:
         return f"would change {outcome.identity}" + (f": {outcome.comment}" if outcome.comment else "")

@@ -163,7 +163,7 @@ class Reloads:
         except (OSError, sqlite3.Error) as error:
             place, text = Location(str(self.settings.state_dir)), f"cannot apply the states: {error}"
             return [Problem(place, "agent-trouble", text)]
-        except RAISED as error:  # a kind of the user may raise anything: the agent goes on with the old states
+        except RAISED as error:  # a kind of the user may raise anything: the agent continues with the old states
             log.exception("cannot apply the states")
             place, text = (
                 Location(str(self.settings.states)),

@@ -1,4 +1,4 @@
-"""The agent's settings: `agent.yaml` as frozen models, each setting documented beside its default.
+"""The agent's settings: `agent.yaml` as frozen models, each setting documented next to its default.
 
 Relative paths in the file start at its directory. Mistakes are reported as in state files: all at once, each with file,
 line and the nearest valid name.

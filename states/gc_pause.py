@@ -1,4 +1,4 @@
-"""Limits the pauses of Python's garbage collector, and the memory that the process keeps in vain.
+"""Limits the pauses of Python's garbage collector, and the memory that the process keeps without need.
 
 A full collection visits every object and stops the process meanwhile: for a second with fifty thousand files.
 Long-lived objects are therefore hidden from the collector ("frozen"): objects that were built while it was disabled,

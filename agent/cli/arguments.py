@@ -73,7 +73,7 @@ def _one_of(name: str, choices: tuple[str, ...], what: str) -> Callable[[Functio
 
 
 def output_file(how: str) -> Callable[[Function], Function]:
-    """Add an option for a file to write, in place of stdout; `how` says how, as in "to this file"."""
+    """Add an option for a file to write, instead of stdout; `how` says how, as in "to this file"."""
     return click.option(
         "-o",
         "--output",

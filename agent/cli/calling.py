@@ -42,7 +42,7 @@ PATIENCE = 2.0
 def given(words: Collection[str]) -> Mapping[str, Any] | None:
     """Return the arguments on standard input if `-` is among the words.
 
-    Raises `UsageError` for standard input that is no JSON mapping, and for words that are not UTF-8.
+    Raises `UsageError` for standard input that is not a JSON mapping, and for words that are not UTF-8.
     """
     for word in words:
         if not word.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in word):

@@ -49,7 +49,7 @@ def check(path: Path, form: str) -> None:
 
 
 def _problems(reader: RecordReader) -> Iterator[str]:
-    """Yield what is wrong, and at last why no more can be read, if so."""
+    """Yield what is wrong; the last item says why no more can be read, if that is so."""
     try:
         yield from problems(reader)
     except Unavailable as error:

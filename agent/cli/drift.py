@@ -29,7 +29,7 @@ GONE = "no longer kept: newer content has taken its room (records.kept)"
 INDENT = 14
 """Columns of an ID, or of a heading."""
 BELOW = 4
-"""Columns by which an identity is indented that does not fit beside its heading."""
+"""Columns by which an identity is indented that does not fit next to its heading."""
 COLOURS = {NEW: "1;33", SEEN: "33", DONE: "2"}
 """State of the review -> colour."""
 

@@ -1,4 +1,4 @@
-"""`drift restore`: what a repair has overwritten or removed comes back, beside its place or in it."""
+"""`drift restore`: what a repair has overwritten or removed comes back, next to its place or in it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RestoreTarget(NamedTuple):
     file: str = ""
     """Which of several files; empty: all of them."""
     to: str | None = None
-    """A free path; None: beside, or in place."""
+    """A free path; None: next to the file, or in place."""
     in_place: bool = False
     seconds: float = 0.0
     """Duration of the pause, in place."""

@@ -1,4 +1,4 @@
-"""The output of `interface check`: a provider beside the interface that it serves."""
+"""The output of `interface check`: a provider compared with the interface that it serves."""
 
 from __future__ import annotations
 

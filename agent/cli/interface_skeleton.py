@@ -12,7 +12,7 @@ WIDTH = 120
 EXAMPLE = "CLI Example"
 """Beginning of the end of Salt's docstrings, which an interface does not need."""
 DIRECTIVE = ".. "
-"""Beginning of paragraphs of Salt's docstrings that are no text for people."""
+"""Beginning of paragraphs of Salt's docstrings that are not text for people."""
 TYPES: Mapping[type, str] = {bool: "bool", int: "int", float: "float", str: "str"}
 """Type of a default -> annotation."""
 EMPTY: Mapping[str, str] = {

@@ -51,7 +51,7 @@ def _named(kind: str | None) -> list[str]:
 
 
 def _instead(kind: str, known: Sequence[str]) -> str:
-    """Return what to write in place of a kind that does not exist; it may be a function of an interface."""
+    """Return what to write instead of a kind that does not exist; it may be a function of an interface."""
     from holdfast.agent.plugins.shipped import packages
     from holdfast.resources.interfaces import registry as interfaces
     from holdfast.resources.spelling import nearest
@@ -124,7 +124,7 @@ def describe(kind: KindModel, paper: Paper) -> str:
 
 
 def _outputs(kind: KindModel) -> list[Field]:
-    """Return the fields of a remote kind that only its provider sets; they are no arguments."""
+    """Return the fields of a remote kind that only its provider sets; they are not arguments."""
     from dataclasses import replace
 
     from holdfast.resources import registry

@@ -24,7 +24,7 @@ _PATH = click.Path(path_type=Path, readable=False)
 """A path that click does not check: a client of the agent need not be able to read its directory."""
 
 LAST = 30e9
-"""A Unix time after all that can be asked for."""
+"""A Unix time after all times that can be requested."""
 Function = Callable[..., Any]
 
 
@@ -114,7 +114,7 @@ class ConfigurationSource(NamedTuple):
 
     @property
     def overrides(self) -> dict[str, Any]:
-        """Settings from the command line, in place of agent.yaml."""
+        """Settings from the command line, instead of agent.yaml."""
         paths = {"states": self.states, "pillar": self.pillar, "state_dir": self.state_dir}
         words = {"id": self.id, "environment": self.environment}
         return {**{name: path and path.absolute() for name, path in paths.items()}, **words}

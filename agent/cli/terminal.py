@@ -98,7 +98,7 @@ class Paper:
         )
 
     def beside(self, head: str, text: str, used: int, below: int) -> Iterator[str]:
-        """Yield a text beside a head that takes `used` columns.
+        """Yield a text next to a head that takes `used` columns.
 
         If a word, such as an identity, does not fit there, the text is below the head, after `below` columns, so that
         the word can be read and copied as a whole.

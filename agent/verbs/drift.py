@@ -84,7 +84,7 @@ def restore(
 ) -> None:
     """Bring back the content that a repair has overwritten or removed, with its owner and its mode.
 
-    Without options, it is written beside its place, as PATH.restored. With --in-place, the resource is paused first, so
+    Without options, it is written next to the file, as PATH.restored. With --in-place, the resource is paused first, so
     that the running agent does not repair it again; `holdfast drift adopt` prints the change of the states that would
     make it permanent. Set-uid and set-gid bits are not restored.
 

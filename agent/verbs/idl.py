@@ -48,7 +48,7 @@ def check(idl: Path, against: Path | None) -> None:
 def compile(idl: Path, out_pack: Path, out_provider: Path, target: str, stale: bool) -> None:  # noqa: A001 - the verb
     """Generate files from the sources of a package; IDL is the folder with package.yaml.
 
-    Nothing is written if there is an error. Generated files have a header that says so. All other files are never
+    Nothing is written if there is an error. Generated files have a header that marks them; other files are never
     changed. A generated file whose source has been removed is removed.
 
     Exit codes: 0 all files are written; 3 errors, or a file is stale (--check).

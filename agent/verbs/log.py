@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PAST, ALL = 50, 10**9
 """Past lines shown by default, and with --since."""
 SHORTEST = 0.001
-"""Seconds back that are asked for if --since is a time to come."""
+"""Seconds back that are requested if --since is in the future."""
 
 
 @dataclass(frozen=True)

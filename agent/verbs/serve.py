@@ -1,4 +1,4 @@
-"""`serve`: records of the running agent by HTTP."""
+"""`serve`: records of the running agent over HTTP."""
 
 from __future__ import annotations
 

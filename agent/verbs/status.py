@@ -83,7 +83,7 @@ def status(
 
 
 def settled(socket: Path, timeout: float | None) -> bool:
-    """Wait until the host has converged, or will not by itself; False: out of time.
+    """Wait until the host has converged, or will not by itself; False: the time is up.
 
     The agent sends changes, so one request is enough. Raises `ControlError` if no agent has answered until the end.
     """

@@ -277,7 +277,7 @@ def _problems(error: ValidationError, chunk: Chunk, shape: Shape, *, alone: bool
             alike = (*alike, len(found))
         found.setdefault(alike, []).append(dict(detail))
     if (name := chunk.items.get("name")) and not isinstance(name.value, str) and not name.document.lenient:
-        found.pop(("name",), None)  # the name is not text, which was reported before; this is the ID in its place
+        found.pop(("name",), None)  # the name is not text, which was reported before; this is the ID instead
     for path, details in found.items():
         if path or not alone:
             yield _problem(path, details, chunk, shape)

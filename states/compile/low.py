@@ -74,7 +74,7 @@ class Chunk:
     """Its final number, once all numbers are known; also in `low`."""
     checked: Verdict | None = None
     call: Call | None = None
-    """The call that was made of it last."""
+    """The call that was last made from it."""
 
     def __post_init__(self) -> None:
         """Compute the identity."""

@@ -86,7 +86,7 @@ def _not_meant(chunk: Chunk, wanted: Receive, target: Target, found: Chunk) -> P
 
 
 def _not_absent(chunk: Chunk, target: Target, found: Chunk) -> Problem | None:
-    """Return the problem of a resource that is to exist and refers to one that is not to exist."""
+    """Return the problem of a resource that should exist and refers to one that should not."""
     both = [each.checked.resource if each.checked else None for each in (chunk, found)]
     here, there = [isinstance(each, Referring) and each.is_absent() for each in both]
     if here or not there:

@@ -56,7 +56,7 @@ class SlsNames:
     def _absolute(self, reference: Reference, path: Path) -> Reference | None:
         """Return the full name of a relative include.
 
-        `.x` is beside this file; each further dot is one directory up.
+        `.x` is in the directory of this file; each further dot is one directory up.
         """
         rest = reference.name.lstrip(".")
         dots = len(reference.name) - len(rest)

@@ -96,7 +96,7 @@ class _Normaliser:
             above = key
 
     def _not_indented(self, function: str, mark: Mark, above: Any, data: Map) -> None:
-        """Report a function in the position of an ID, in place of other problems of that key.
+        """Report a function in the position of an ID, instead of other problems of that key.
 
         If the ID directly above has no body, its problem is removed as well.
         """

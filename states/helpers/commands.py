@@ -1,4 +1,4 @@
-"""Calls that run programs: `cmd.run` and its like. They are off unless the settings enable `template_commands`.
+"""Calls that run programs: `cmd.run` and similar ones. They are off unless the settings enable `template_commands`.
 
 Compiling must not change the host, and only
 the author of a template knows what its commands do.

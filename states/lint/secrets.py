@@ -1,4 +1,4 @@
-"""Rules on secrets in state files, which everybody who can read the states can read. Reports never show a secret."""
+"""Rules on secrets in state files: all readers of the states can read them. Reports never show a secret."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_SECRET = re.compile(
 )
 """Values that are not secrets: a locked password, a path, a variable, a word."""
 HASH = re.compile(r"\$(?:[1-7]|2[abxy]|y|gy|md5|sha1|argon2\w*|scrypt)\$\S+")
-"""Hash of a password: enough to try passwords on it."""
+"""Hash of a password: enough to try passwords against it."""
 SHAPES = {
     "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----",
     "an AWS access key": r"\b(?:AKIA|ASIA)[A-Z2-7]{9}(?!EXAMPLE)[A-Z2-7]{7}\b",

@@ -15,7 +15,7 @@ LITERAL = r"""'[^']*(?:'|$)|"[^"]*(?:"|$)|(?<![\w.])\d[\w.]*"""
 
 
 def mask_line(line: str) -> str:
-    """Return the line with its key and its template tags, and a mask in place of every value."""
+    """Return the line with its key and its template tags, and a mask for every value."""
     before = re.match(BEFORE, line)
     begin = before.end() if before else 0
     parts = re.split(TAG, line[begin:])

@@ -51,7 +51,7 @@ class At(NamedTuple):
 
 
 Mark: TypeAlias = int | Position
-"""A position, or a packed one: several are kept for each state, and a number takes 32 bytes in place of 80."""
+"""A position, or a packed one: several are kept for each state, and a number takes 32 bytes instead of 80."""
 COLUMN = 24
 """Bits of the column in a packed position. A line cannot be longer than a file (`source.files.LIMIT`)."""
 

@@ -84,7 +84,7 @@ _TAGS = {"profile"} | frozenset(f"{verb}_{form}" for verb in ("load", "import") 
 
 
 class DataTags(Extension):
-    """`{% load_yaml as x %}...{% endload %}` and `{% import_yaml "file" as x %}`, likewise json and text.
+    """`{% load_yaml as x %}...{% endload %}` and `{% import_yaml "file" as x %}`; also for json and text.
 
     `{% profile as x %}` has no effect.
     """

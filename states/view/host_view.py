@@ -28,7 +28,7 @@ class HostView:
     looked: bool = False
     """A template has read something that may change although no file changes."""
     asked: set[str] = field(default_factory=set)
-    """Modules of which the template has called functions, each as `CALLS` and its name."""
+    """Modules whose functions the template has called, each as `CALLS` and its name."""
     render: Callable[..., str] | None = None
     """Renders a text with the same data, for helpers that render text. The renderer of the template sets it."""
     _frozen: tuple[bytes, bytes, str] | None = None
