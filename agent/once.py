@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,10 +102,10 @@ async def _converge(
                         await host.flushes.done()
                         if host.flushes.trouble:
                             _tell_of_flushes(host.flushes.trouble, emit)
-                            return replace(record, converged=False, broken_off=True)
+                            return record._replace(converged=False, broken_off=True)
                         if only is not None and not settings.engine.noop:
                             _report_pending(journal, declared.difference(only), emit)
-                        return replace(record, converged=False, broken_off=True) if agent and agent.gone else record
+                        return record._replace(converged=False, broken_off=True) if agent and agent.gone else record
                 except TimeoutError:
                     return None
                 finally:

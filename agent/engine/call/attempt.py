@@ -9,7 +9,6 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -96,6 +95,13 @@ class Clock(NamedTuple):
     """Number of this attempt; the first is 1."""
 
 
+_Acted = tuple[bool, bool, Failure | None]
+"""(was as declared, the changes are those of the refresh, failure).
+
+A failure is given if the repair failed and a refresh succeeded: the refresh may have fixed the cause.
+"""
+
+
 async def run(job: Job, emit: Callable[[Notice], None]) -> Outcome:
     """Run the job within its deadline.
 
@@ -111,16 +117,11 @@ async def run(job: Job, emit: Callable[[Notice], None]) -> Outcome:
     job.ctx.report = Report()
     meta = job.call.meta
     try:
-        async with nullcontext() if meta.timeout is None else asyncio.timeout(meta.timeout):
-            if job.disabled:
-                return _skip(job, clock, "disabled", f"disabled by {job.disabled!r} in the settings")
-            refusal = await guards.refusal(job.call, job.ctx)
-            if refusal is not None:
-                return _skip(job, clock, *refusal)
-            with job.ctx.keeping(private=meta.no_log or kinds.hides(job.call.resource)):
-                right, refreshed, failure = await _act(job)
-            if job.apply:
-                await guards.check_commands(job.call, job.ctx)
+        if meta.timeout is None:
+            ran = await _run(job, clock)
+        else:
+            async with asyncio.timeout(meta.timeout):
+                ran = await _run(job, clock)
     except asyncio.CancelledError:
         raise
     except TimeoutError:
@@ -136,8 +137,26 @@ async def run(job: Job, emit: Callable[[Notice], None]) -> Outcome:
             emit(Notice("debug", "traceback", job.call.identity, f"{job.call.kind} raised", error))
         text = f"internal error in {job.call.kind}: {type(error).__name__}: {error}"
         return _outcome(job, clock, result=False, comment=text, failure=Failure(temporary=False), at=line_of(job.call))
+    if isinstance(ran, Outcome):
+        return ran
+    right, refreshed, failure = ran
     result = True if right or job.apply else None
     return _outcome(job, clock, result=result, refreshed=refreshed, failure=failure)
+
+
+async def _run(job: Job, clock: Clock) -> Outcome | _Acted:
+    """Run the job unless a guard or the settings prevent this: then the outcome says so."""
+    meta = job.call.meta
+    if job.disabled:
+        return _skip(job, clock, "disabled", f"disabled by {job.disabled!r} in the settings")
+    refusal = await guards.refusal(job.call, job.ctx)
+    if refusal is not None:
+        return _skip(job, clock, *refusal)
+    with job.ctx.keeping(private=meta.no_log or kinds.hides(job.call.resource)):
+        acted = await _act(job)
+    if job.apply and meta.check_cmd:
+        await guards.check_commands(job.call, job.ctx)
+    return acted
 
 
 def interrupted(call: Call, ctx: Context, cause: Cause) -> Outcome:
@@ -162,11 +181,8 @@ def retry_wait(meta: Meta, outcome: Outcome, began: float, *, endless: bool) -> 
     return RetryWait(outcome.attempts, last, outcome.comment, began, outcome.started)
 
 
-async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
-    """Check or repair, then refresh if needed: (was as declared, the changes are those of the refresh, failure).
-
-    A failure is returned if the repair failed and a refresh succeeded: the refresh may have fixed the cause.
-    """
+async def _act(job: Job) -> _Acted:
+    """Check or repair, then refresh if needed."""
     resource = job.call.resource
     refreshable = resource if isinstance(resource, Refreshable) and (job.refresh or job.only_refresh) else None
     right, failure = True, None

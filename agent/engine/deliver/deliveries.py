@@ -97,6 +97,8 @@ class Deliveries:
         They are sorted by `_turn`. Vertices that start together run in order of execution, so the list ends where the
         sorted listeners leave that order. A later call returns the rest.
         """
+        if not self._listeners:
+            return []
         turns = {vertex: turn for vertex in self._listeners if (turn := self._turn(vertex)) is not None}
         self._listeners = {*turns}
         free = (

@@ -40,6 +40,8 @@ class Deletions:
 
         Returns whether any was marked. Call this when no vertex runs.
         """
+        if not self._outcomes.deleting:
+            return False
         waiting = [vertex for vertex in self._outcomes.deleting if vertex.settled and self._policy.marks(vertex)]
         waiting.sort(key=lambda vertex: vertex.position)
         left = {vertex: [each for each in _users(vertex, self._policy) if not _has_run(each)] for vertex in waiting}

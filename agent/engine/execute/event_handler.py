@@ -36,6 +36,7 @@ class EventHandler:
         deliveries: Deliveries,
     ) -> None:
         self._policy = policy
+        self._loop = asyncio.get_running_loop()
         self._emit = emit
         self._scheduler = scheduler
         self._timers = timers
@@ -71,7 +72,7 @@ class EventHandler:
         wait = vertex.run.retry_wait
         if vertex.queue.running or (vertex.queue.dirty and wait is None):
             self._marker.mark(vertex, cause)
-        elif wait or not vertex.not_before or vertex.not_before <= asyncio.get_running_loop().time():
+        elif wait or not vertex.not_before or vertex.not_before <= self._loop.time():
             self._notice(vertex, cause)
 
     def _notice(self, vertex: Vertex, cause: Cause) -> None:
@@ -79,7 +80,7 @@ class EventHandler:
 
         A rate limit or flapping delays the check, and so does a failed attempt that may have caused the event.
         """
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         if "operator" in self._scheduler.paused and not vertex.queue.dirty:
             self._emit(Notice("info", "noticed", vertex.identity, "may have drifted; nothing is repaired while paused"))
         echo = limits.self_caused_delay(vertex, cause, now)
@@ -128,6 +129,6 @@ class EventHandler:
 
     def hold_back(self, vertex: Vertex, obstacle: Obstacle) -> None:
         """Keep a vertex from starting until its obstacle is gone; then check it."""
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         self._timers.hold(vertex, math.inf if obstacle.until is None else obstacle.until - now, "retry")
         self._obstacles.hold(vertex, obstacle)

@@ -66,7 +66,7 @@ class Runs:
         events: EventHandler,
         listeners: Listeners,
     ) -> None:
-        self._policy = policy
+        self._policy, self._loop = policy, asyncio.get_running_loop()
         self._journal = journal
         self._emit = emit
         self._obstacle = obstacle
@@ -153,7 +153,7 @@ class Runs:
 
     async def _decide(self, vertex: Vertex) -> None:
         """Decide whether to run the vertex, run it, and conclude."""
-        noticed_at, now = self._scheduler.answer(vertex), asyncio.get_running_loop().time()
+        noticed_at, now = self._scheduler.answer(vertex), self._loop.time()
         self._undoers.begin(vertex, now)
         self._emit(Started(vertex.identity, 0.0 if noticed_at is None else now - noticed_at))
         if vertex.queue.listening:
@@ -254,7 +254,7 @@ class Runs:
 
     async def _retry_wait(self, vertex: Vertex, outcome: Outcome) -> RetryWait | None:
         """Return the wait before the next attempt, or None if no other attempt follows."""
-        began = vertex.run.before.began if vertex.run.before else asyncio.get_running_loop().time() - outcome.duration
+        began = vertex.run.before.began if vertex.run.before else self._loop.time() - outcome.duration
         if self._policy.daemon and await perhaps_undone(vertex, outcome):
             number = outcome.attempts
             return RetryWait(number, number + 1, outcome.comment, began, outcome.started, undone=outcome)

@@ -5,15 +5,13 @@ The engine uses no log and no terminal: it passes these values to one `emit` fun
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from holdfast.agent.engine.model.outcome import Cause, Outcome
 from holdfast.agent.engine.model.tally import Tally
 
 
-@dataclass(frozen=True, slots=True)
-class PassRecord:
+class PassRecord(NamedTuple):
     """One pass: from the first dirty resource until nothing is dirty or running."""
 
     number: int
@@ -37,7 +35,7 @@ class PassRecord:
     """An operator asked for a part of the pass, whatever its cause."""
     broken_off: bool = False
     """The pass was interrupted because the engine stopped."""
-    counted: Tally | None = field(default=None, compare=False, repr=False)
+    counted: Tally | None = None
     """The tally, if the outcomes were counted as they arrived."""
 
     @property

@@ -28,6 +28,10 @@ class Tally:
         for outcome in outcomes:
             self.add(outcome)
 
+    def __repr__(self) -> str:
+        """Return the numbers."""
+        return f"Tally({dict(self.results)})"
+
     def add(self, outcome: Outcome) -> None:
         """Count an outcome; it replaces an earlier one of the same resource."""
         identity, key = outcome.identity, (result_of(outcome), outcome.ran, outcome.blocked)

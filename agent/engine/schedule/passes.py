@@ -25,6 +25,7 @@ class Passes:
     """
 
     def __init__(self, emit: Callable[[Event], None], most: int | None) -> None:
+        self._loop = asyncio.get_running_loop()
         self._emit = emit
         self._most = most
         self._current: PassStarted | None = None
@@ -58,7 +59,7 @@ class Passes:
         """Begin a pass, unless one is running."""
         if self._current is None:
             self._current = PassStarted(self.last.number + 1, cause)
-            self._started, self.began = time.time(), asyncio.get_running_loop().time()
+            self._started, self.began = time.time(), self._loop.time()
             self.calm, self.asked = True, False
             self.over.clear()
             self._emit(self._current)
@@ -93,7 +94,7 @@ class Passes:
         current, self._current = self._current, None
         if current is None:
             return
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         self._tally.close()
         self.ended = self.ended if self.calm else now
         self.last = PassRecord(

@@ -31,6 +31,7 @@ class PendingEvents:
     def __init__(self, events: EventConsumer, scheduler: Scheduler) -> None:
         self._events = events
         self._scheduler = scheduler
+        self._loop = asyncio.get_running_loop()
         self._told = Heap()
         self._called = False
         """Whether a call of `_next` is scheduled."""
@@ -44,7 +45,7 @@ class PendingEvents:
         """Make the scheduler start vertices, once it has queued all that are marked or armed at this moment."""
         if not self._called:
             self._called = True
-            asyncio.get_running_loop().call_soon(self._next)
+            self._loop.call_soon(self._next)
 
     def _next(self) -> None:
         self._called = False

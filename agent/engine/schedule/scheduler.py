@@ -58,6 +58,7 @@ class Scheduler:
     runs: Runner
 
     def __init__(self, policy: Policy, observer: Observer) -> None:
+        self._loop = asyncio.get_running_loop()  # asked for once, as elsewhere: each time costs a system call
         self.workers = Workers(policy)
         self.paused: set[Pause] = set()
         """Reasons for starting nothing now; empty: vertices start."""
@@ -121,7 +122,7 @@ class Scheduler:
     def notice(self, vertex: Vertex) -> None:
         """Note the time of an event, unless an earlier event is still to be handled."""
         if vertex.queue.noticed_at is None:
-            vertex.queue.noticed_at = asyncio.get_running_loop().time()
+            vertex.queue.noticed_at = self._loop.time()
 
     def answer(self, vertex: Vertex) -> float | None:
         """Note that the current run handles all events so far. Returns the loop time of the first; None: none came."""
@@ -135,7 +136,7 @@ class Scheduler:
     def _make_dirty(self, vertex: Vertex, cause: Cause) -> None:
         queue = vertex.queue
         if queue.noticed_at is None:
-            queue.noticed_at = asyncio.get_running_loop().time()
+            queue.noticed_at = self._loop.time()
         queue.dirty, queue.cause, queue.round = True, cause, self._round
         self.unsettled.add(vertex)
         self._enter(vertex)
@@ -153,7 +154,7 @@ class Scheduler:
 
     def pump(self) -> None:
         """Start all vertices that may start."""
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         self._round += 1
         while not self.paused and not self.workers.busy:
             vertex = self._next(now)
@@ -181,7 +182,7 @@ class Scheduler:
     def release_worker(self, vertex: Vertex) -> None:
         """Let another vertex start although this one runs: the run is about to take long."""
         self.workers.release(vertex.queue.batch or vertex)
-        self.pump_at(asyncio.get_running_loop().time())
+        self.pump_at(self._loop.time())
 
     def pause(self, why: Pause) -> None:
         """Start nothing until `resume` is called."""
@@ -382,12 +383,12 @@ class Scheduler:
         if when < math.inf and (self._alarm is None or self._alarm.when() > when):
             if self._alarm:
                 self._alarm.cancel()
-            self._alarm = asyncio.get_running_loop().call_at(when, self._alarmed)
+            self._alarm = self._loop.call_at(when, self._alarmed)
 
     def _alarmed(self) -> None:
         """Release the workers of runs that take too long, and start all vertices that may start."""
         self._alarm = None
-        self.workers.release_overdue(asyncio.get_running_loop().time())
+        self.workers.release_overdue(self._loop.time())
         self.pump()
 
 

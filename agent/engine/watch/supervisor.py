@@ -26,7 +26,7 @@ ARMING = 60.0
 """Seconds within which a watch must be armed: until then, definition order keeps later vertices from starting."""
 STEADY = 60.0
 """Seconds after which the next failure of a watch counts as its first, and the delays start again."""
-MANY, REST = 100, 0.1
+MANY, REST = 20, 0.02
 """Events of one watch that may follow each other at once, and the seconds that the watch rests then."""
 
 
@@ -106,38 +106,41 @@ async def _failure(vertex: Vertex, watched: Watched) -> BaseException | None:
         await _tell(vertex, watched, first)
         pace = Pace()
         async for item in watch:
-            await _tell(vertex, watched, item)
-            await pace.keep()
+            if item is None and vertex.watching.armed:
+                watched.event(vertex)
+            else:
+                await _tell(vertex, watched, item)
+            if pace.too_many():
+                await asyncio.sleep(REST)
         return Permanent("the watch ended by itself")
     except RAISED as error:  # the code of a kind may raise anything; its watch is restarted
         return error
 
 
 class Pace:
-    """Slows down a watch that reports very many events, or reports them without ever waiting.
+    """Finds a watch that reports very many events, or reports them without ever waiting: it has to rest.
 
-    No event is lost: the watch continues after the pause.
+    No event is lost: the watch continues after the rest.
     """
 
-    __slots__ = ("_events", "_since")  # each armed watch has one
+    __slots__ = ("_events", "_loop", "_since")  # each armed watch has one
 
     def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._events, self._since = 0, -REST
 
-    async def keep(self) -> None:
-        """Let other tasks run; after `MANY` events within `REST` seconds, pause."""
-        now = asyncio.get_running_loop().time()
+    def too_many(self) -> bool:
+        """Count an event. Returns whether there were `MANY` within `REST` seconds, which starts a new count."""
+        now = self._loop.time()
         if now >= self._since + REST:
             self._events, self._since = 0, now
         self._events += 1
-        await asyncio.sleep(0 if self._events < MANY else REST)
+        return self._events >= MANY
 
 
 async def _tell(vertex: Vertex, watched: Watched, item: WatchItem) -> None:
-    """Report an item of a watch."""
-    if item is None and vertex.watching.armed:
-        watched.event(vertex)
-    elif not isinstance(item, Unwatched):
+    """Report that a watch is armed, or why it reports no changes."""
+    if not isinstance(item, Unwatched):
         watched.armed(vertex)
     elif item.why != vertex.watching.failed:
         await watched.failed(vertex, item.why)
