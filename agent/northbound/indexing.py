@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import product
+from operator import attrgetter
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -72,22 +73,21 @@ class Index:
             self._places.setdefault(name, 0)
         order = self._root.leaves
         self._order = [order.index(number) for number in range(len(self.paths))]
-        self._fields = () if any("." in path for path in self.paths) else self.paths
-        """The paths, if all of them are names of fields."""
+        self._values = None if any("." in path for path in self.paths) else attrgetter(*self.paths)
+        """Returns the value of the path, or a tuple of those of several; None if not all paths are names of fields."""
 
-    def keys(self, record: Any) -> frozenset[Key]:
-        """Return the keys of a record; at least one."""
-        values = []
-        for name in self._fields:
-            value = getattr(record, name)
-            if type(value) is not str:
-                if isinstance(value, (*SEQUENCES, dict)):
+    def keys(self, record: Any) -> Collection[Key]:
+        """Return the keys of a record, each once; at least one."""
+        if self._values is not None:
+            found = self._values(record)
+            key: Key = found if len(self.paths) > 1 else (found,)
+            for value in key:
+                if type(value) is not str:
                     break
-                value = scalar(value)
-            values.append(value)
-        else:
-            if values:  # by far the most frequent case
-                return frozenset((tuple(values),))
+            else:  # by far the most frequent case
+                return (key,)
+            if not any(isinstance(value, (*SEQUENCES, dict)) for value in key):
+                return (tuple([scalar(value) for value in key]),)
         rows = _rows(self._root, record)
         return frozenset([tuple([row[place] for place in self._order]) for row in rows])
 

@@ -90,7 +90,7 @@ def test_a_port_range_is_stored_as_its_two_ends() -> None:
     """An index has a key for each of the two."""
     record = Flow(id="a", ports=(80, 90))
     assert json.loads(record.encode())["ports"] == [80, 90]
-    assert Flow.index("ports").keys(record) == {(80,), (90,)}
+    assert set(Flow.index("ports").keys(record)) == {(80,), (90,)}
 
 
 def test_one_moment_has_one_form() -> None:

@@ -20,7 +20,7 @@ from holdfast.agent.northbound.values import ANY
 
 T = TypeVar("T", bound=Model)
 Record = tuple[type[Model], str]
-NO_KEYS: frozenset[Key] = frozenset()
+NO_KEYS: Collection[Key] = ()
 Level = dict[Any, Any]
 """Value of one part of an index -> the level of the next part or, for the last part, the IDs."""
 
@@ -53,7 +53,7 @@ class _Step(NamedTuple):
     id: str
     old: Stored | None
     new: Stored | None
-    moves: list[tuple[Level, frozenset[Key], frozenset[Key]]]
+    moves: list[tuple[Level, Collection[Key], Collection[Key]]]
     """The keys that it loses and gains, for each index in which they differ."""
 
 
@@ -226,7 +226,7 @@ class _Plan:
             gone = index.keys(old.record) if old else NO_KEYS
             come = index.keys(new.record) if new else NO_KEYS
             if gone != come:
-                moves.append((level, gone - come, come - gone) if gone and come else (level, gone, come))
+                moves.append((level, _without(gone, come), _without(come, gone)))
         return _Step(table, model, key, old, new, moves)
 
     def _after(self, table: _Table, record: Record) -> Stored | None:
@@ -243,6 +243,11 @@ class _Plan:
         if table is None:
             table = self._tables[model] = _Table(model)
         return table
+
+
+def _without(keys: Collection[Key], others: Collection[Key]) -> Collection[Key]:
+    """Return the keys that are not among the others."""
+    return [key for key in keys if key not in others] if len(keys) > 1 or len(others) > 1 else keys
 
 
 def contents(stored: Stored | None) -> dict[Record, Stored]:
