@@ -9,13 +9,24 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 Gate = Literal["success", "change", "failure", "need", "nothing"]
-"""What the targets of a requisite must have done for the state to run.
+"""What the targets of a requisite must have done for the state to run; `GATES` has the meaning of each.
 
-`success`: not failed. `change`: changed since the last delivery. `failure`: failed since the last delivery. `need`:
-they would change if they ran. `nothing`: the state runs anyway, and is refreshed at the end of the pass.
+A change or a failure counts if it has happened since the last delivery.
 """
 Quantifier = Literal["all", "any"]
 """Whether all targets must meet the gate, or one of them."""
+GATES: Mapping[Gate, str] = {
+    "success": "Runs after {all} of these states, and only if {they} succeeded.",
+    "change": "Runs only if {one} of these states has changed something.",
+    "failure": "Runs only if {one} of these states has failed.",
+    "need": "Runs before these states, and only if {one} of them would change something.",
+    "nothing": "Is refreshed at the end of the pass if one of these states has changed something.",
+}
+"""Gate -> the documentation of a requisite, in which `QUANTIFIERS` has the words in braces."""
+QUANTIFIERS: Mapping[Quantifier, Mapping[str, str]] = {
+    "all": {"all": "all", "they": "all of them", "one": "each"},
+    "any": {"all": "all", "they": "at least one of them", "one": "at least one"},
+}
 
 
 class RequisiteKind(NamedTuple):
@@ -35,8 +46,6 @@ class RequisiteKind(NamedTuple):
     """Whether a change of a target refreshes the state."""
     without_refresh: str = ""
     """Kind that replaces a kind that refreshes, for a state without a refresh action; empty: it has no effect."""
-    conditional: bool = False
-    """Whether the state may be skipped without a failure."""
     reversed_form: str = ""
     """Name by which a target declares the requisite; empty: there is none."""
     noted: str = ""
@@ -49,6 +58,18 @@ class RequisiteKind(NamedTuple):
     """Verb of messages: "a requires b"; empty: "a has <name> b"."""
     written: bool = True
     """Whether a state declares it by its name."""
+
+    @property
+    def conditional(self) -> bool:
+        """Whether the state may be skipped without a failure."""
+        return self.gates not in ("success", "nothing")
+
+    @property
+    def documentation(self) -> str:
+        """What the requisite does, for users."""
+        text = GATES[self.gates].format(**QUANTIFIERS[self.quantifier])
+        refreshed = " If one of them has changed something, the state is refreshed."
+        return f"{text}{refreshed}" if self.refreshes and self.gates != "nothing" else text
 
     def effective(self, *, refreshable: bool) -> str:
         """Return the name of the kind that applies to a state that has a refresh action or has none; empty: no kind."""
@@ -79,18 +100,15 @@ TABLE = (
         "need",
         "any",
         targets="later",
-        conditional=True,
         reversed_form="prereq_in",
         noted="prerequired",
         copied=False,
     ),
-    RequisiteKind(ONFAIL, "failure", "any", carries=ONFAIL, conditional=True, reversed_form="onfail_in", copied=False),
-    RequisiteKind("onfail_any", "failure", "any", carries=ONFAIL, conditional=True),
-    RequisiteKind("onfail_all", "failure", "all", carries=ONFAIL, conditional=True),
-    RequisiteKind(
-        ONCHANGES, "change", "any", carries=ONCHANGES, conditional=True, reversed_form="onchanges_in", copied=False
-    ),
-    RequisiteKind("onchanges_any", "change", "any", carries=ONCHANGES, conditional=True),
+    RequisiteKind(ONFAIL, "failure", "any", carries=ONFAIL, reversed_form="onfail_in", copied=False),
+    RequisiteKind("onfail_any", "failure", "any", carries=ONFAIL),
+    RequisiteKind("onfail_all", "failure", "all", carries=ONFAIL),
+    RequisiteKind(ONCHANGES, "change", "any", carries=ONCHANGES, reversed_form="onchanges_in", copied=False),
+    RequisiteKind("onchanges_any", "change", "any", carries=ONCHANGES),
     RequisiteKind(
         LISTEN, "nothing", targets="either", carries=LISTEN, refreshes=True, reversed_form="listen_in", shown=False
     ),

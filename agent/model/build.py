@@ -37,20 +37,7 @@ from holdfast.resources.interfaces.results import SECRET
 from holdfast.resources.interfaces.signatures import parameters
 from holdfast.resources.meta import Meta
 from holdfast.resources.registry import REMOTE
-from holdfast.states.requisite_kinds import TABLE, RequisiteKind
-
-GATES = {
-    "success": "Runs after {all} of these states, and only if {they} succeeded.",
-    "change": "Runs only if {one} of these states has changed something.",
-    "failure": "Runs only if {one} of these states has failed.",
-    "need": "Runs before these states, and only if {one} of them would change something.",
-    "nothing": "Is refreshed at the end of the pass if one of these states has changed something.",
-}
-"""What the targets of a requisite must have done -> its documentation."""
-QUANTIFIERS = {
-    "all": {"all": "all", "they": "all of them", "one": "each"},
-    "any": {"all": "all", "they": "at least one of them", "one": "at least one"},
-}
+from holdfast.states.requisite_kinds import TABLE
 
 
 def build(
@@ -72,7 +59,7 @@ class _ModelBuilder:
         made = SystemModel(
             kinds=tuple(map(self.kind, kinds)),
             meta=self.fields(Meta),
-            requisites=tuple(_requisite(row) for row in TABLE if row.written),
+            requisites=tuple(Requisite(row.name, row.documentation, row.reversed_form) for row in TABLE if row.written),
             interfaces=tuple(map(self.interface, names)),
             settings=() if settings is None else self.fields(settings),
         )
@@ -217,13 +204,6 @@ def _functions_of(source: type[provider.Provider] | ModuleType) -> Mapping[str, 
 def _sends(cls: type[Resource], types: AnnotationReader) -> Mapping[str, Type]:
     sends = cls.sends if issubclass(cls, traits.Sendable) else {}
     return {key: types.read(value) for key, value in sends.items()}
-
-
-def _requisite(row: RequisiteKind) -> Requisite:
-    doc = GATES[row.gates].format(**QUANTIFIERS[row.quantifier])
-    if row.refreshes and row.gates != "nothing":
-        doc += " If one of them has changed something, the state is refreshed."
-    return Requisite(row.name, doc, row.reversed_form)
 
 
 def _behaviour(cls: type, default: Callable[..., Any]) -> str:

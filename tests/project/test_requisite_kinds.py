@@ -6,10 +6,13 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from holdfast.states.requisite_kinds import CARRIES, KINDS, NOTED, PROBED, REQUISITES, REVERSED, TABLE
+from holdfast.agent.engine.decide.requisites import COMMENTS, Word
+from holdfast.agent.engine.model.outcome import Reason
+from holdfast.states.requisite_kinds import CARRIES, GATES, KINDS, NOTED, PROBED, REQUISITES, REVERSED, TABLE, Gate
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = {*KINDS, *REVERSED, *NOTED.values(), "_any", "_all", "_in"}
@@ -59,8 +62,9 @@ def test_no_other_module_knows_a_name_of_a_requisite() -> None:
 def test_each_requisite_is_documented_and_has_its_row_in_the_tables(name: str) -> None:
     """The name is documented, and the tables for one target, one target in noop, and two targets have a row."""
     language, tables = (ROOT.joinpath(file).read_text(encoding="utf-8") for file in DOCUMENTED)
-    assert f"`{name}`" in language
-    assert [line.split()[0] for line in tables.splitlines() if line.strip()].count(name) == 3
+    assert f"`{name}`" in language, f"{DOCUMENTED[0]}: name `{name}` in the section on requisites"
+    rows = [line.split()[0] for line in tables.splitlines() if line.strip()].count(name)
+    assert rows == 3, f"{DOCUMENTED[1]}: a row for {name} in both tables of one target, and in that of two targets"
 
 
 @pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.name)
@@ -75,7 +79,12 @@ def test_the_rows_are_consistent(kind) -> None:
     assert kind.refreshes or not kind.without_refresh
     assert (kind.gates == "nothing") == (kind.targets == "either")
     assert (kind.gates == "need") == (kind.name in PROBED)
-    assert (kind.gates in ("change", "failure", "need")) == kind.conditional
+
+
+def test_each_gate_has_its_documentation_and_each_reason_its_comment() -> None:
+    """A word that is also a reason of outcomes keeps a state from running, so it has a comment."""
+    assert {*GATES} == {*get_args(Gate)}
+    assert {*COMMENTS} == {*get_args(Word)} & {*get_args(Reason)}
 
 
 def test_names_are_unique() -> None:

@@ -11,7 +11,7 @@ from holdfast.agent.engine.call.attempt import Job
 from holdfast.agent.engine.decide.done import Done
 from holdfast.agent.engine.decide.marker import Marker
 from holdfast.agent.engine.decide.probes import Prober, Probes
-from holdfast.agent.engine.decide.requisites import Decision, Upstream, decide
+from holdfast.agent.engine.decide.requisites import COMMENTS, Decision, Upstream, decide
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.transfer import Transfers
 from holdfast.agent.engine.model.events import Notice
@@ -131,12 +131,7 @@ class Decisions:
             and any(before.identity in decision.because for before in vertex.links.prereq_owners)
         ):
             return self._withheld(vertex, vertex.probe.result.outcome, decision)
-        comment = {
-            "requisite_failed": f"skipped because of {because}",
-            "onfail": f"not run: {because} did not fail",
-            "onchanges": f"not run: {because} failed or did not change",
-            "prereq": f"not run: {because} would not change",
-        }.get(decision.reason, "")
+        comment = COMMENTS[decision.reason].format(because)
         return Outcome.skipped(vertex, decision.reason, comment, vertex.queue.cause, because=decision.because)
 
     @staticmethod

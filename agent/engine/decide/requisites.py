@@ -15,6 +15,13 @@ from holdfast.states.requisite_kinds import KINDS, ON_FAILURE, RequisiteKind
 
 NOT_RUN: frozenset[Reason] = frozenset({"onfail", "onchanges"})
 """An upstream that did not run for one of these reasons neither meets nor fails a requisite."""
+COMMENTS: Mapping[Reason, str] = {
+    "requisite_failed": "skipped because of {}",
+    "onfail": "not run: {} did not fail",
+    "onchanges": "not run: {} failed or did not change",
+    "prereq": "not run: {} would not change",
+}
+"""Word that keeps a resource from running -> the comment, for the identities of the targets."""
 
 
 class Upstream(NamedTuple):
@@ -89,7 +96,7 @@ def decide(upstreams: Mapping[str, Iterable[Upstream]]) -> Decision:
     return Decision(run=True, refresh=refresh, delivered=failure_met or bool(said & {"refresh", "changed", "needed"}))
 
 
-def _reason(said: set[Word | None]) -> Literal["", "requisite_failed", "onfail", "onchanges", "prereq"]:
+def _reason(said: set[Word | None]) -> Reason:
     """Return the reason not to run; empty: the resource runs."""
     if "requisite_failed" in said:
         return "requisite_failed"
