@@ -47,7 +47,7 @@ Place = tuple[str, str]
 """A directory and the name of an entry; `.` for the directory itself."""
 
 
-class Seen(NamedTuple):
+class SeenChange(NamedTuple):
     """The last change of an entry by a process that does not belong to the agent."""
 
     at: float
@@ -55,7 +55,7 @@ class Seen(NamedTuple):
     author: Author
 
 
-class Budget:
+class RateBudget:
     """Counts what may happen `rate` times per second, and `burst` times after a rest."""
 
     def __init__(self, rate: float, burst: float) -> None:
@@ -79,9 +79,9 @@ class AuthorReader:
     def __init__(self, programs: Executions | None = None) -> None:
         self.group = FanotifyGroup(processes=True)
         self._programs = programs
-        self._reads, self._rounds = Budget(PROGRAMS, BURST_OF_PROGRAMS), Budget(RATE, BURST)
+        self._reads, self._rounds = RateBudget(PROGRAMS, BURST_OF_PROGRAMS), RateBudget(RATE, BURST)
         self._processes = Processes()
-        self._seen: OrderedDict[tuple[bytes, bytes], Seen] = OrderedDict()
+        self._seen: OrderedDict[tuple[bytes, bytes], SeenChange] = OrderedDict()
         """(directory, entry) -> its last change; the oldest is first."""
         self._times: OrderedDict[bytes, float] = OrderedDict()
         """Name of an entry -> time of its last change in any directory; the oldest is first."""
@@ -167,7 +167,7 @@ class AuthorReader:
                     process = read[event.pid] = self._process(event)
                 if event.key and not process.own:
                     now = time.monotonic()
-                    _keep(self._seen, (event.key, event.name), Seen(now, process.author), KEPT)
+                    _keep(self._seen, (event.key, event.name), SeenChange(now, process.author), KEPT)
                     _keep(self._times, event.name, now, KEPT)
             finally:
                 if event.pidfd >= 0:
@@ -189,7 +189,7 @@ class AuthorReader:
 
     def find(self, places: Iterable[Place], since: float) -> Author | None:
         """Return the last process that has changed one of these places since then. Called by the event loop."""
-        found: Seen | None = None
+        found: SeenChange | None = None
         for directory, entry in places:
             name = os.fsencode(entry)
             if self._times.get(name, 0.0) < since:

@@ -39,7 +39,7 @@ _numbers = itertools.count()
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownContent:
     """What is known of the content behind a URL."""
 
     etag: str = ""
@@ -77,12 +77,12 @@ class DownloadEntry:
         """Whether all of the content is there."""
         return self.handle is not None and bool(self.known.looks)
 
-    def _read(self) -> Known:
+    def _read(self) -> KnownContent:
         try:
             found = json.loads(self._about.read(MOST))
-            return Known(**{**found, "looks": tuple(found["looks"])})
+            return KnownContent(**{**found, "looks": tuple(found["looks"])})
         except (*ABSENT, ValueError, TypeError, KeyError, HoldfastError):
-            return Known()
+            return KnownContent()
 
     def _opened(self) -> Handle | None:
         """Return the content if it is what the description says."""
@@ -94,7 +94,7 @@ class DownloadEntry:
         fits = known.looks == looks(info) if known.looks else known.boot == boot() and known.strong and info.st_size
         return handle if fits else None
 
-    def begin(self, known: Known) -> Handle:
+    def begin(self, known: KnownContent) -> Handle:
         """Drop the content; return a new file for what the server sends now, which `known` describes."""
         self.drop()
         self.known = replace(known, boot=boot(), looks=(), digests=None)
@@ -133,7 +133,7 @@ class DownloadEntry:
 
     def drop(self) -> None:
         """Remove the content and the description."""
-        self.handle, self.known, self.received = None, Known(), 0
+        self.handle, self.known, self.received = None, KnownContent(), 0
         for place in (self._about, self._data):
             with suppress(FileNotFoundError):
                 place.unlink(own=True)

@@ -11,7 +11,7 @@ from functools import partial
 from http.client import HTTPResponse
 from typing import NamedTuple
 
-from holdfast.agent.host.download_cache import DownloadEntry, Known
+from holdfast.agent.host.download_cache import DownloadEntry, KnownContent
 from holdfast.agent.host.http_get import BROKEN, HttpGet, HttpTarget
 from holdfast.resources.downloads import Digest, DownloadBounds, demand_digest, digests, slices
 from holdfast.resources.errors import Permanent, Temporary, refused_call
@@ -51,7 +51,7 @@ class Transfer:
         """End the transfer; what has arrived is kept for a later one."""
         self._get.abort(why)
 
-    def is_current(self, known: Known) -> bool:
+    def is_current(self, known: KnownContent) -> bool:
         """Return whether the server says that the content is still the one that is known. Reads no content."""
         condition = _condition(known)
         return bool(condition) and self._limited(lambda: self._asked(condition)) == 304
@@ -189,14 +189,14 @@ def _on_disk(step: Callable[[], object]) -> None:
         raise _DiskRefuses(error) from None
 
 
-def _condition(known: Known) -> dict[str, str]:
+def _condition(known: KnownContent) -> dict[str, str]:
     """Return the headers that ask for content other than what is known."""
     if known.etag:
         return {"If-None-Match": known.etag}
     return {"If-Modified-Since": known.modified} if known.modified else {}
 
 
-def _continues(answer: HTTPResponse, known: Known, part: int) -> bool:
+def _continues(answer: HTTPResponse, known: KnownContent, part: int) -> bool:
     """Return whether a partial answer is the rest of what is there."""
     found = RANGE.fullmatch(answer.headers.get("Content-Range", ""))
     if found is None or int(found[1]) != part:
@@ -205,10 +205,10 @@ def _continues(answer: HTTPResponse, known: Known, part: int) -> bool:
     return tag == known.etag and known.size in {-1, known.size if found[2] == "*" else int(found[2])}
 
 
-def _described(answer: HTTPResponse) -> Known:
+def _described(answer: HTTPResponse) -> KnownContent:
     """Return what an answer says of its content."""
     tag = answer.headers.get("ETag", "").strip()
-    return Known(
+    return KnownContent(
         etag=tag if ETAG.fullmatch(tag) else "",
         modified=_telling(answer.headers.get("Last-Modified", ""), answer.headers.get("Date", "")),
         size=-1 if answer.length is None else answer.length,

@@ -19,7 +19,7 @@ from holdfast.agent.idl.sources import Manifest
 from holdfast.agent.idl.type_reader import TypeReader
 from holdfast.agent.model.docstrings import parsed
 from holdfast.agent.model.model import ABSENT, Field, KindModel, Record, Remote, Rule
-from holdfast.agent.model.package import Alias, Constant, Enumeration, EnumValue, FunctionModel, Module, Package
+from holdfast.agent.model.package import Constant, Enumeration, EnumValue, FunctionModel, Module, NamedType, Package
 from holdfast.agent.model.reading import value as checked
 from holdfast.agent.model.types import BOOLEAN, INTEGER, NONE, NUMBER, TEXT, Type, union
 
@@ -135,8 +135,8 @@ class Builder:
         found = {name: tuple(each) for name, each in parts.items()}
         return Module(module.name, parsed(module.doc), module.comment, tuple(order), **found)
 
-    def _alias(self, module: ModuleSyntax, alias: AliasSyntax) -> Alias:
-        return Alias(alias.name, self.types.alias(module, alias), alias.doc, alias.comment)
+    def _alias(self, module: ModuleSyntax, alias: AliasSyntax) -> NamedType:
+        return NamedType(alias.name, self.types.alias(module, alias), alias.doc, alias.comment)
 
     def constant(self, module: ModuleSyntax, constant: ConstantSyntax) -> Constant:
         """Return a constant with its value."""

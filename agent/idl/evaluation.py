@@ -65,7 +65,7 @@ class FailureAnswer:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ChildAnswer:
     """What the child says."""
 
     modules: Mapping[str, ModuleAnswer] = field(default_factory=dict)
@@ -77,7 +77,7 @@ def evaluate(modules: Sequence[tuple[str, CodeType]], deadline: float = DEADLINE
     """Return what the modules say, which are executed in this order. Raises `EvaluationError`."""
     text = _run(marshal.dumps((os.getpid(), list(modules))), deadline)
     try:
-        answer = parse(Answer, json.loads(text, parse_constant=_no_number))
+        answer = parse(ChildAnswer, json.loads(text, parse_constant=_no_number))
     except (ValueError, RecursionError) as error:
         raise EvaluationError(f"the evaluation gave a wrong answer: {error}") from None
     if answer.unconfined:

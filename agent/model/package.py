@@ -43,7 +43,7 @@ class Enumeration:
 
 
 @dataclass(frozen=True)
-class Alias:
+class NamedType:
     """A name for a type."""
 
     name: str
@@ -89,7 +89,7 @@ class Module:
     resources: tuple[KindModel, ...] = ()
     records: tuple[Record, ...] = ()
     enumerations: tuple[Enumeration, ...] = ()
-    aliases: tuple[Alias, ...] = ()
+    aliases: tuple[NamedType, ...] = ()
     constants: tuple[Constant, ...] = ()
     functions: tuple[FunctionModel, ...] = ()
 

@@ -36,7 +36,7 @@ Locate = Callable[[Path], Path]
 """Returns where a file of the system is."""
 
 
-class Edit(NamedTuple):
+class FileEdits(NamedTuple):
     """A change of the files of repositories."""
 
     changes: RepoChanges
@@ -51,7 +51,7 @@ def known_repos(etc: Path) -> dict[str, Repo]:
     return {name: described(name, file.path, entry.fields) for name, (file, entry) in read_sources(etc).items()}
 
 
-def write_edit(locate: Locate, edit: Edit) -> None:
+def write_edit(locate: Locate, edit: FileEdits) -> None:
     """Change the files: a key before the entry that needs it, so that apt never finds an entry without its key."""
     for path, text in edit.files.items():
         if text is None:
@@ -60,7 +60,7 @@ def write_edit(locate: Locate, edit: Edit) -> None:
             write_config(locate(path), text)
 
 
-def set_repo(locate: Locate, repo: Repo, options: Mapping[str, Any], tried_in: Path) -> Edit:
+def set_repo(locate: Locate, repo: Repo, options: Mapping[str, Any], tried_in: Path) -> FileEdits:
     """Return the change that adds a repository or changes it, with its key.
 
     `tried_in` is the directory of the candidate. Raises `Permanent` for a value that the file could not hold, for a key
@@ -85,11 +85,11 @@ def set_repo(locate: Locate, repo: Repo, options: Mapping[str, Any], tried_in: P
     files = {ETC / file.path: content} if changes else {}
     name = f"candidate{file.path.suffix}"
     if key is None:
-        return Edit(changes, files, {name: text})
+        return FileEdits(changes, files, {name: text})
     of_key, path, data = change_of_key(locate, key_path(repo), key)
     tried = tried_in / f"key{path.suffix}"
     candidate = {name: _text(file, repo, fields | {"Signed-By": str(tried)}), tried.name: data}
-    return Edit(changes | of_key, {**({path: data} if of_key else {}), **files}, candidate)
+    return FileEdits(changes | of_key, {**({path: data} if of_key else {}), **files}, candidate)
 
 
 def _text(file: SourceFile, repo: Repo, fields: Mapping[str, str]) -> str:
@@ -145,7 +145,7 @@ def _others(file: SourceFile, name: str, known: Sources) -> RepoChanges:
     }
 
 
-def remove_repo(locate: Locate, name: str, options: Mapping[str, Any]) -> Edit:
+def remove_repo(locate: Locate, name: str, options: Mapping[str, Any]) -> FileEdits:
     """Return the change that removes a repository, and its file if nothing else is in it.
 
     Its key is removed if no other repository uses it, and if it has the path that `set_repo` gives it or, with the
@@ -153,7 +153,7 @@ def remove_repo(locate: Locate, name: str, options: Mapping[str, Any]) -> Edit:
     """
     known = read_sources(locate(ETC))
     if name not in known:
-        return Edit({})
+        return FileEdits({})
     file, entry = known[name]
     changes: RepoChanges = {name: {"old": _shown(described(name, file.path, entry.fields)), "new": None}}
     rest = file.replaced(entry, "")
@@ -167,7 +167,7 @@ def remove_repo(locate: Locate, name: str, options: Mapping[str, Any]) -> Edit:
     if own and users == [name] and read_config(locate(path)) is not None:
         changes[str(path)] = {"old": "key", "new": None}
         files[path] = None
-    return Edit(changes, files)
+    return FileEdits(changes, files)
 
 
 def _shown(repo: Repo) -> dict[str, Any]:

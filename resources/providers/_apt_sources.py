@@ -34,7 +34,7 @@ URI = re.compile(r"[a-z0-9+.-]+:[!-~]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AptEntry:
     """One repository in a file."""
 
     fields: Mapping[str, str]
@@ -52,14 +52,14 @@ class SourceFile:
     path: Path
     """Path below /etc/apt."""
     lines: tuple[str, ...] = ()
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[AptEntry, ...] = ()
 
     @property
     def is_deb822(self) -> bool:
         """Whether the file has paragraphs of fields, and not one line for each entry."""
         return self.path.suffix == ".sources"
 
-    def replaced(self, entry: Entry, text: str) -> str:
+    def replaced(self, entry: AptEntry, text: str) -> str:
         """Return the content of the file with another text in place of one entry; everything else stays as it is."""
         return "".join((*self.lines[: entry.first], text, *self.lines[entry.end :]))
 
@@ -72,14 +72,14 @@ class SourceFile:
         return f"{before}{between}{text}"
 
 
-Sources = Mapping[str, tuple[SourceFile, Entry]]
+Sources = Mapping[str, tuple[SourceFile, AptEntry]]
 """Id -> the file and the entry."""
 
 
 def read_sources(etc: Path) -> Sources:
     """Read all files below `etc`. Raises `Permanent` for a file that other users could have written. Blocks."""
     parts = sorted(name for name in list_config(etc / PARTS) if name.endswith(ENDINGS) and name[0] != ".")
-    known: dict[str, tuple[SourceFile, Entry]] = {}
+    known: dict[str, tuple[SourceFile, AptEntry]] = {}
     for path in (Path(MAIN), *(Path(PARTS, name) for name in parts)):
         file = parse_file(path, read_config(etc / path) or "")
         stem = path.name if path.name == MAIN or path.stem in known else path.stem
@@ -94,18 +94,18 @@ def parse_file(path: Path, text: str) -> SourceFile:
     return SourceFile(path, lines, tuple(_stanzas(lines) if path.suffix == ".sources" else _lines(lines)))
 
 
-def _lines(lines: Iterable[str]) -> Iterator[Entry]:
+def _lines(lines: Iterable[str]) -> Iterator[AptEntry]:
     for number, line in enumerate(lines):
         if fields := fields_of_line(line):
-            yield Entry(fields, number, number + 1)
+            yield AptEntry(fields, number, number + 1)
 
 
-def _stanzas(lines: tuple[str, ...]) -> Iterator[Entry]:
+def _stanzas(lines: tuple[str, ...]) -> Iterator[AptEntry]:
     first, fields, name = 0, dict[str, str](), ""
     for number, line in enumerate((*lines, "\n")):
         if line.strip() == "":
             if fields:
-                yield Entry(fields, first, number)
+                yield AptEntry(fields, first, number)
             fields, name = {}, ""
         elif line[0] in " \t" and name:
             fields[name] = f"{fields[name]}\n{line.strip()}"

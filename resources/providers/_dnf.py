@@ -43,9 +43,9 @@ def _switches(options: Mapping[str, Any], unlocked: str) -> list[str]:
     return switches
 
 
-def planned(text: str, replaced: re.Pattern[str]) -> _rpm.Planned:
+def planned(text: str, replaced: re.Pattern[str]) -> _rpm.PlannedPackages:
     """Parse the table of a transaction; `replaced` finds the packages that others replace."""
-    found = _rpm.Planned([], [], [])
+    found = _rpm.PlannedPackages([], [], [])
     for title, rows in SECTION.findall(text):
         pkgs = ROW.findall(rows)
         if title.startswith("Installing"):

@@ -18,7 +18,7 @@ from holdfast.resources.providers._pkg_database import Cache, PackageDatabase, d
 
 
 @dataclass(slots=True)
-class Session:
+class LockedPackages:
     """The packages that another program changes, from when the agent notices it until it releases the locks."""
 
     before: PackageDatabase | None
@@ -35,7 +35,7 @@ class Others:
     def __init__(self, database: Cache, host: ProviderHost, admin: Path, ucf: Path) -> None:
         self._database, self._host, self._admin, self._ucf = database, host, admin, ucf
         self._arch = str(host.facts.get("osarch", ""))
-        self._session: Session | None = None
+        self._session: LockedPackages | None = None
         self._reading = asyncio.Lock()
 
     def at_work(self) -> str:
@@ -45,7 +45,7 @@ class Others:
         if not who:
             self._session = None
         elif self._session is None:
-            self._session = Session(self._database.last, Claims(self._admin, self._ucf, self._arch))
+            self._session = LockedPackages(self._database.last, Claims(self._admin, self._ucf, self._arch))
         return who
 
     async def have(self, names: frozenset[str], paths: frozenset[str]) -> bool:

@@ -136,7 +136,7 @@ def descriptions(text: str) -> Iterator[PkgInfo]:
             )
 
 
-class Planned(NamedTuple):
+class PlannedPackages(NamedTuple):
     """The packages of a planned transaction, each with its version."""
 
     installed: list[tuple[str, str]]
@@ -146,7 +146,7 @@ class Planned(NamedTuple):
     removed: list[tuple[str, str]]
 
 
-def changed(database: PackageDatabase, planned: Planned) -> Changes:
+def changed(database: PackageDatabase, planned: PlannedPackages) -> Changes:
     """Return the changes if a transaction is made."""
     old = {name: {pkg.version for pkg in found} for name, found in database.installed.items()}
     new = {name: {*versions} for name, versions in old.items()}

@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from holdfast.resources.interfaces.results import Patch
-from holdfast.resources.providers._rpm import Planned
+from holdfast.resources.providers._rpm import PlannedPackages
 from holdfast.resources.providers.pkg_base import Outcome, Transaction
 
 DONE = (0, 100, 101, 102, 103, 106)
@@ -66,9 +66,9 @@ def offered(text: str) -> Iterator[tuple[str, str]]:
             yield found.get("name", ""), found.get("edition", "")
 
 
-def planned(text: str) -> Planned:
+def planned(text: str) -> PlannedPackages:
     """Parse the summary of a transaction."""
-    found = Planned([], [], [])
+    found = PlannedPackages([], [], [])
     for section in _elements(text, *NEW, "to-remove"):
         pkgs = [
             (each.get("name", ""), each.get("edition", ""))

@@ -101,7 +101,7 @@ class Step(NamedTuple):
     """The chunk that has the requisite."""
 
 
-class Plan:
+class ExecutionOrder:
     """The order of execution: `sequence` of positions in number order, `pulled`, and the problems of cycles."""
 
     def __init__(self, chunks: Sequence[Chunk], edges: Sequence[Sequence[ResolvedTarget]]) -> None:

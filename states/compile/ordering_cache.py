@@ -16,7 +16,7 @@ from holdfast.resources.traits import Referring, Refreshable
 from holdfast.states.compile.check import spot_of
 from holdfast.states.compile.cycles import without_cycles
 from holdfast.states.compile.low import Chunk
-from holdfast.states.compile.order import Plan
+from holdfast.states.compile.order import ExecutionOrder
 from holdfast.states.compile.requisites import ResolvedTarget, Resolver
 from holdfast.states.data import Call, Low
 from holdfast.states.declare.load import Loaded
@@ -83,15 +83,15 @@ class OrderingCache:
 
 def planned(
     chunks: Sequence[Chunk], resolver: Resolver, disabled: frozenset[str]
-) -> tuple[list[list[ResolvedTarget]], Plan]:
+) -> tuple[list[list[ResolvedTarget]], ExecutionOrder]:
     """Return the resolved requisites of each chunk, without the cycles that lenient files may have, and the order."""
     edges = [resolver.resolve(chunk, disabled, refreshes=_refreshes(chunk)) for chunk in chunks]
-    plan = Plan(chunks, edges)
+    plan = ExecutionOrder(chunks, edges)
     if plan.problems:
         edges, warnings = without_cycles(chunks, edges)
         if warnings:
             resolver.warnings += warnings
-            plan = Plan(chunks, edges)
+            plan = ExecutionOrder(chunks, edges)
     return edges, plan
 
 

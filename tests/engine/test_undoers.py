@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from engine_bench import Bench, state
 from fake_machine import Machine, Setting
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.execute.undoers import CHANGES, MOMENT, Changes, RecordedChange
+from holdfast.agent.engine.execute.undoers import CHANGES, MOMENT, ChangeIndex, RecordedChange
 from holdfast.agent.engine.inspect.explain import explain
 from holdfast.agent.engine.model.events import Ran
 from holdfast.agent.narrate import Narrator
@@ -288,7 +288,7 @@ def test_a_change_is_found_by_what_it_affects(
     ]
     unrelated = [RecordedChange("x", 0.0, 20.0, (), (), ())] * (CHANGES - 20)
     changes[20:20] = unrelated
-    recorded = Changes()
+    recorded = ChangeIndex()
     for change in changes:
         recorded.add(change)
     mine = RecordedChange("mine", 0.0, 0.0, (*own,), (*touched,), ())

@@ -391,7 +391,7 @@ async def test_two_agents_do_not_disturb_each_other(tmp_path):
     with serving(lambda asked: asked.answer("200 OK", BODY, ETag='"1"')) as server:
         mine = downloads(tmp_path)
         with mine._cache.entry(server.url) as entry:
-            entry.begin(download_cache.Known(etag='"1"'))
+            entry.begin(download_cache.KnownContent(etag='"1"'))
             entry.write(b"of the other")
             fetched = await fetch(mine, server.url)
         assert content(fetched) == content(await fetch(mine, server.url)) == BODY

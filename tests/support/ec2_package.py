@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.agent.model.docstrings import Docs
 from holdfast.agent.model.model import Field, KindModel, Record, Remote, Rule
-from holdfast.agent.model.package import Alias, Constant, Enumeration, EnumValue, Module, Package
+from holdfast.agent.model.package import Constant, Enumeration, EnumValue, Module, NamedType, Package
 from holdfast.agent.model.types import NONE, TEXT, Type
 
 RULE = Type("record", record="ec2/security_group:SecurityGroupRule")
@@ -63,7 +63,7 @@ GROUP = Module(
     docs=Docs("Security groups: which traffic reaches the machines of a network."),
     comment="Rules follow the console of the cloud.",
     order=("Port", "ANYWHERE", "Protocol", "SecurityGroupRule", "SecurityGroup"),
-    aliases=(Alias("Port", PORT, doc="A port of TCP or UDP."),),
+    aliases=(NamedType("Port", PORT, doc="A port of TCP or UDP."),),
     constants=(Constant("ANYWHERE", TEXT, "0.0.0.0/0", doc="Range of all addresses of version 4."),),
     enumerations=(
         Enumeration(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.agent.model.docstrings import Docs
 from holdfast.agent.model.model import Field, KindModel, Record, Remote
-from holdfast.agent.model.package import Alias, Constant, Enumeration, EnumValue, FunctionModel, Module, Package
+from holdfast.agent.model.package import Constant, Enumeration, EnumValue, FunctionModel, Module, NamedType, Package
 from holdfast.agent.model.types import BOOLEAN, INTEGER, NONE, NUMBER, TEXT, Type, TypeWord
 
 QUOTES = 'It ends with "quotes" and \\N{x}, """three""", */ --> | and "'
@@ -44,7 +44,10 @@ FIRST = Module(
             tag="one",
         ),
     ),
-    aliases=(Alias("Others", Type("list", items=OTHER)), Alias("Same", Type("list", items=TEXT, alias="b/nasty:Few"))),
+    aliases=(
+        NamedType("Others", Type("list", items=OTHER)),
+        NamedType("Same", Type("list", items=TEXT, alias="b/nasty:Few")),
+    ),
 )
 SECOND = Module(
     "b/nasty",
@@ -61,9 +64,9 @@ SECOND = Module(
         Record("Nothing", Docs(), ()),
     ),
     aliases=(
-        Alias("Few", Type("list", items=TEXT), "A few.", "two\nlines"),
-        Alias("Many", Type("mapping", keys=TEXT, items=ONE)),
-        Alias("Targets", Type("list", items=R)),
+        NamedType("Few", Type("list", items=TEXT), "A few.", "two\nlines"),
+        NamedType("Many", Type("mapping", keys=TEXT, items=ONE)),
+        NamedType("Targets", Type("list", items=R)),
     ),
     constants=(Constant("WORD", TEXT, QUOTES), Constant("NUMBER", INTEGER, 5)),
     resources=(

@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.results import ChangeSet, Repo
-from holdfast.resources.providers._apt_repos import Edit, known_repos, remove_repo, set_repo, write_edit
+from holdfast.resources.providers._apt_repos import FileEdits, known_repos, remove_repo, set_repo, write_edit
 from holdfast.resources.providers._rpm_repos import known_repos as known_sections
 from holdfast.resources.providers._rpm_repos import remove_repo as remove_section
 from holdfast.resources.providers._rpm_repos import set_repo as set_section
@@ -45,7 +45,7 @@ class Apt:
         """Return the files to watch."""
         return ("/etc/apt/sources.list.d",)
 
-    def _done(self, edit: Edit, refreshed: str, *, test: bool) -> ChangeSet:
+    def _done(self, edit: FileEdits, refreshed: str, *, test: bool) -> ChangeSet:
         if edit.changes and not test:
             if self.fails:
                 raise Permanent(self.fails)

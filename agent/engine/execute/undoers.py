@@ -72,7 +72,7 @@ class Undoers:
     def __init__(self) -> None:
         self._running: dict[Vertex, tuple[float, Report]] = {}
         """Running vertex -> loop time at which the run began, and the report of its previous run."""
-        self._changes = Changes()
+        self._changes = ChangeIndex()
         self._blamed: dict[str, Blame] = {}
         """Identity of a resource -> the one that seems to have undone its last repair."""
 
@@ -144,7 +144,7 @@ class Undoers:
         yield from self._changes.like(mine)
 
 
-class Changes:
+class ChangeIndex:
     """The last `CHANGES` changes, found by what they affect."""
 
     def __init__(self) -> None:

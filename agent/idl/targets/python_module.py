@@ -9,7 +9,7 @@ from holdfast.agent.idl.targets.python_text import INDENT, comment, docstring, l
 from holdfast.agent.idl.targets.python_types import PythonTypes
 from holdfast.agent.model.docstrings import Docs
 from holdfast.agent.model.model import Field, KindModel, Record
-from holdfast.agent.model.package import Alias, Constant, Enumeration, FunctionModel, Module, Package
+from holdfast.agent.model.package import Constant, Enumeration, FunctionModel, Module, NamedType, Package
 
 PASS = f"{INDENT}pass"
 LATE = "# Here, because modules may refer to each other in a circle."
@@ -49,7 +49,7 @@ class PythonModule(ABC):
     def field(self, field: Field) -> str:
         """Return the type of a field, and its default."""
 
-    def _alias(self, alias: Alias) -> str:
+    def _alias(self, alias: NamedType) -> str:
         lines = [*comment(alias.comment), f"{alias.name} = {self.types.expanded(alias.type)}"]
         return "\n".join([*lines, *docstring(Docs(alias.doc))])
 

@@ -8,7 +8,7 @@ from holdfast.agent.idl.targets.typescript_text import comment, documented, lite
 from holdfast.agent.idl.targets.typescript_types import TypeScriptTypes
 from holdfast.agent.model.docstrings import Docs
 from holdfast.agent.model.model import Field, KindModel, Record, Remote
-from holdfast.agent.model.package import Alias, Constant, Enumeration, FunctionModel, Module, Package
+from holdfast.agent.model.package import Constant, Enumeration, FunctionModel, Module, NamedType, Package
 
 INDENT = "  "
 MAKERS = {"moment": "moment", "duration": "duration", "path": "path", "address": "address", "bytes": "fromBase64"}
@@ -62,7 +62,7 @@ class TypeScriptModule:
         yield from documented(Docs(f"What `{function.name}` returns."))
         yield from self._interface(f"{function.name}Result", function.results)
 
-    def _alias(self, alias: Alias) -> list[str]:
+    def _alias(self, alias: NamedType) -> list[str]:
         word = self.types.word(alias.type, aliased=False)
         return [*comment(alias.comment), *documented(Docs(alias.doc)), f"export type {alias.name} = {word};"]
 

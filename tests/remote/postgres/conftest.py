@@ -12,7 +12,7 @@ import pytest
 from holdfast.agent.plugins.in_process import InProcess
 from holdfast.agent.plugins.schema import Schema
 from holdfast.agent.plugins.servicer import Servicer
-from postgres_plugin import Provider
+from postgres_plugin import PostgresProvider
 from postgres_server import PostgresServer, programs
 from remote_agent import RemoteAgent
 
@@ -45,16 +45,16 @@ def database(server: PostgresServer) -> Iterator[str]:
 
 
 @pytest.fixture
-async def provider(server: PostgresServer) -> AsyncIterator[Provider]:
+async def provider(server: PostgresServer) -> AsyncIterator[PostgresProvider]:
     """The provider, whose connections end with the test."""
-    provider = Provider()
+    provider = PostgresProvider()
     yield provider
     for each in list(provider.sessions.idle):
         await provider.sessions.leave(each)
 
 
 @pytest.fixture
-async def agent(server: PostgresServer, provider: Provider) -> RemoteAgent:
+async def agent(server: PostgresServer, provider: PostgresProvider) -> RemoteAgent:
     """The agent's end of the provider."""
     agent = RemoteAgent(Schema.read(SCHEMA), InProcess(Servicer(SCHEMA, provider.operations, provider.configure)))
     await agent.configure(**server.config)

@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from events import Events
 from holdfast import plugin
-from managed import Managed, Result
+from managed import ManagedOperations, Result
 from sessions import NoDatabase, Sessions
 
 V = TypeVar("V")
@@ -15,7 +15,7 @@ UNREAD = "unread"
 """Used as the revision of a resource that could not be read; no real revision is this text."""
 
 
-class Known(NamedTuple, Generic[V]):
+class KnownResource(NamedTuple, Generic[V]):
     """A resource as it was last read or changed."""
 
     key: plugin.Key
@@ -24,13 +24,13 @@ class Known(NamedTuple, Generic[V]):
     """None if the resource did not exist."""
 
 
-class Contained(Managed[V]):
+class Contained(ManagedOperations[V]):
     """The operations on a kind of resource within databases. The first of its names is that of its database."""
 
     def __init__(self, sessions: Sessions, events: Events) -> None:
         super().__init__(sessions)
         self._events = events
-        self._known: dict[str, Known[V]] = {}
+        self._known: dict[str, KnownResource[V]] = {}
 
     def database(self, names: Sequence[str]) -> str:
         """Return the database of a resource."""
@@ -43,9 +43,9 @@ class Contained(Managed[V]):
         for (key, inputs), result, now in zip(wanted, results, found, strict=True):
             identifier = key.id or self.identifier(inputs)
             if isinstance(now, Exception):
-                self._known.setdefault(identifier, Known(key, inputs, UNREAD))
+                self._known.setdefault(identifier, KnownResource(key, inputs, UNREAD))
             else:
-                self._known[identifier] = Known(key, inputs, now.revision if now else None)
+                self._known[identifier] = KnownResource(key, inputs, now.revision if now else None)
             self._events.follow(self._database_of(identifier), exists=not isinstance(result, NoDatabase))
         return found
 
@@ -61,14 +61,14 @@ class Contained(Managed[V]):
         """Drop the resource. The watch does not report this change."""
         await super().delete(found)
         if found.id in self._known:
-            self._known[found.id] = Known(plugin.Key(""), self._known[found.id].inputs, None)
+            self._known[found.id] = KnownResource(plugin.Key(""), self._known[found.id].inputs, None)
 
     def _database_of(self, identifier: str) -> str:
         return self.database(self.names(identifier))
 
     def _remembered(self, inputs: V, found: plugin.Found[V]) -> plugin.Found[V]:
         """Remember the result of a change. Nothing is awaited between the end of the change and this call."""
-        self._known[found.id] = Known(plugin.Key(found.id), inputs, found.revision)
+        self._known[found.id] = KnownResource(plugin.Key(found.id), inputs, found.revision)
         self._events.follow(self._database_of(found.id))
         return found
 

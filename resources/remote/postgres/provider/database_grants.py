@@ -11,7 +11,7 @@ import identifiers
 import privileges
 from grant_stub import DatabaseGrant, DatabaseGrantOperations
 from holdfast import plugin
-from privileged import Privileged, Target
+from privileged import GrantTarget, Privileged
 from privileges import Holding
 from sessions import Session
 
@@ -39,9 +39,9 @@ class DatabaseGrants(Privileged[DatabaseGrant], DatabaseGrantOperations):
         """Refuse privileges that databases do not have."""
         return privileges.wrong(inputs, "databases")
 
-    def target(self, names: Sequence[str]) -> Target:
+    def target(self, names: Sequence[str]) -> GrantTarget:
         """Return the kind of object: databases."""
-        return Target("databases", "DATABASE")
+        return GrantTarget("databases", "DATABASE")
 
     def missing(self, inputs: DatabaseGrant) -> str:
         """Return a message that names the database and the role."""

@@ -11,7 +11,7 @@ from psycopg import sql
 from database_stub import Database, DatabaseOperations
 from events import Events
 from holdfast import plugin
-from managed import Seen, Single, Wanted, given
+from managed import SeenResource, Single, WantedResource, given
 from sessions import NoDatabase, Session, Sessions
 
 INTERRUPTED = -2
@@ -60,7 +60,9 @@ class Databases(Single[Database], DatabaseOperations):
         """Return the name."""
         return inputs.name
 
-    async def find(self, session: Session, wanted: Sequence[Wanted[Database]]) -> Sequence[Seen[Database] | None]:
+    async def find(
+        self, session: Session, wanted: Sequence[WantedResource[Database]]
+    ) -> Sequence[SeenResource[Database] | None]:
         """Read databases, without those whose DROP was interrupted."""
         rows = {row["name"]: row for row in await session.rows(QUERY, [each.names[0] for each in wanted])}
         return [_seen(rows.get(each.names[0]), each.inputs) for each in wanted]
@@ -94,7 +96,7 @@ class Databases(Single[Database], DatabaseOperations):
         except (plugin.Temporary, plugin.Permanent, plugin.Conflict) as error:
             raise plugin.Partial(str(error), found) from None
 
-    async def alter(self, session: Session, seen: Seen[Database], inputs: Database) -> None:
+    async def alter(self, session: Session, seen: SeenResource[Database], inputs: Database) -> None:
         """Change what differs."""
         options = _options(OPTIONS, seen.state, inputs)
         if options:
@@ -104,7 +106,7 @@ class Databases(Single[Database], DatabaseOperations):
         if inputs.comment not in (plugin.UNSET, seen.state.comment):
             await session.do("COMMENT ON DATABASE {} IS {}", inputs.name, sql.Literal(inputs.comment or None))
 
-    async def drop(self, session: Session, seen: Seen[Database]) -> None:
+    async def drop(self, session: Session, seen: SeenResource[Database]) -> None:
         """Drop a database. One that has tables is dropped only with `cascade`."""
         name, cascade = seen.state.name, seen.state.cascade is True
         if why := await self._kept(seen.state):
@@ -146,10 +148,10 @@ class Databases(Single[Database], DatabaseOperations):
         await self.sessions.leave(name)
 
 
-def _seen(row: dict[str, Any] | None, inputs: Database) -> Seen[Database] | None:
+def _seen(row: dict[str, Any] | None, inputs: Database) -> SeenResource[Database] | None:
     if row is None or row["connection_limit"] == INTERRUPTED:
         return None
-    return Seen(Database(**row, template=inputs.template, cascade=inputs.cascade), row)
+    return SeenResource(Database(**row, template=inputs.template, cascade=inputs.cascade), row)
 
 
 def _options(words: Mapping[str, LiteralString], before: Database | None, inputs: Database) -> list[sql.Composable]:

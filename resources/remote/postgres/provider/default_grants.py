@@ -13,7 +13,7 @@ from contained import Contained
 from grant_stub import DefaultGrant, DefaultGrantOperations, Objects
 from grants import KINDS
 from holdfast import plugin
-from privileged import Privileged, Target
+from privileged import GrantTarget, Privileged
 from privileges import Holding
 from sessions import Session
 
@@ -61,12 +61,12 @@ class DefaultGrants(Privileged[DefaultGrant], Contained[DefaultGrant], DefaultGr
             wrong.append(plugin.Violation("rule", "role", "the owner has all privileges on what it creates"))
         return wrong + privileges.wrong(inputs, KINDS[inputs.objects][0])
 
-    def target(self, names: Sequence[str]) -> Target:
+    def target(self, names: Sequence[str]) -> GrantTarget:
         """Return the kind of the objects, and the beginning of statements that names their owner."""
         prefix = sql.SQL("ALTER DEFAULT PRIVILEGES FOR ROLE {} ").format(sql.Identifier(names[3]))
         if names[1]:
             prefix += sql.SQL("IN SCHEMA {} ").format(sql.Identifier(names[1]))
-        return Target(names[2], WORDS[names[2]], prefix)
+        return GrantTarget(names[2], WORDS[names[2]], prefix)
 
     def missing(self, inputs: DefaultGrant) -> str:
         """Return a message that names the roles and the schema."""

@@ -69,14 +69,14 @@ class Events:
         self._followers: dict[str, asyncio.Task[None]] = {}
         self._wanted: set[str] = set()
         """The databases of resources that were read."""
-        self._watches: set[Changes] = set()
+        self._watches: set[ChangedDatabases] = set()
         self._noop = False
         """Whether the agent is in noop: then no event triggers are created."""
 
     @asynccontextmanager
-    async def watched(self, *, noop: bool) -> AsyncIterator[Changes]:
+    async def watched(self, *, noop: bool) -> AsyncIterator[ChangedDatabases]:
         """Yield the changes from now on. When the last watch ends, all connections are closed."""
-        changes, self._noop = Changes(), noop
+        changes, self._noop = ChangedDatabases(), noop
         self._watches.add(changes)
         try:
             yield changes
@@ -147,7 +147,7 @@ class Events:
                 pass
 
 
-class Changes:
+class ChangedDatabases:
     """Databases that may have changed since they were last taken, or whose changes are not seen."""
 
     def __init__(self) -> None:

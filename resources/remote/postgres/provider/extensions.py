@@ -11,7 +11,7 @@ import identifiers
 from contained import Contained
 from extension_stub import Extension, ExtensionOperations
 from holdfast import plugin
-from managed import Seen, Wanted
+from managed import SeenResource, WantedResource
 from sessions import Session
 
 QUERY: LiteralString = """
@@ -39,16 +39,18 @@ class Extensions(Contained[Extension], ExtensionOperations):
         """Refuse a schema of another database."""
         return identifiers.wrong_schema("schema", inputs.schema, inputs.database)
 
-    async def find(self, session: Session, wanted: Sequence[Wanted[Extension]]) -> Sequence[Seen[Extension] | None]:
+    async def find(
+        self, session: Session, wanted: Sequence[WantedResource[Extension]]
+    ) -> Sequence[SeenResource[Extension] | None]:
         """Read extensions."""
         rows = {row["name"]: row for row in await session.rows(QUERY, [each.names[1] for each in wanted])}
         return [self._seen(session, rows.get(each.names[1]), each.inputs) for each in wanted]
 
-    def _seen(self, session: Session, row: dict[str, Any] | None, inputs: Extension) -> Seen[Extension] | None:
+    def _seen(self, session: Session, row: dict[str, Any] | None, inputs: Extension) -> SeenResource[Extension] | None:
         if row is None:
             return None
         values: dict[str, Any] = {**row, "schema": identifiers.joined(session.database, str(row["schema"]))}
-        return Seen(Extension(**values, database=session.database, cascade=inputs.cascade), row)
+        return SeenResource(Extension(**values, database=session.database, cascade=inputs.cascade), row)
 
     async def make(self, session: Session, inputs: Extension) -> None:
         """Install an extension."""
@@ -65,14 +67,14 @@ class Extensions(Contained[Extension], ExtensionOperations):
             options.append(sql.SQL("CASCADE"))
         await session.do("CREATE EXTENSION {} {}", inputs.name, sql.SQL(" ").join(options))
 
-    async def alter(self, session: Session, seen: Seen[Extension], inputs: Extension) -> None:
+    async def alter(self, session: Session, seen: SeenResource[Extension], inputs: Extension) -> None:
         """Change version and schema, if they differ."""
         if inputs.version not in (plugin.UNSET, seen.state.version):
             await session.do("ALTER EXTENSION {} UPDATE TO {}", inputs.name, sql.Literal(inputs.version))
         if inputs.schema not in (plugin.UNSET, seen.state.schema):
             await session.do("ALTER EXTENSION {} SET SCHEMA {}", inputs.name, _schema(inputs))
 
-    async def drop(self, session: Session, seen: Seen[Extension]) -> None:
+    async def drop(self, session: Session, seen: SeenResource[Extension]) -> None:
         """Drop the extension; what depends on it is dropped only with `cascade`."""
         cascade = seen.state.cascade is True
         await session.do("DROP EXTENSION {} CASCADE" if cascade else "DROP EXTENSION {}", seen.state.name)

@@ -14,7 +14,7 @@ from contained import Contained
 from grant_stub import Grant, GrantOperations, Objects
 from holdfast import plugin
 from managed import given
-from privileged import Privileged, Target
+from privileged import GrantTarget, Privileged
 from privileges import Holding
 from sessions import Session
 
@@ -76,9 +76,9 @@ class Grants(Privileged[Grant], Contained[Grant], GrantOperations):
             wrong.append(plugin.Violation("rule", "only", told))
         return wrong + privileges.wrong(inputs, KINDS[objects][0])
 
-    def target(self, names: Sequence[str]) -> Target:
+    def target(self, names: Sequence[str]) -> GrantTarget:
         """Return the kind of objects."""
-        return Target(*KINDS[names[2]])
+        return GrantTarget(*KINDS[names[2]])
 
     def missing(self, inputs: Grant) -> str:
         """Return a message that names the role, the schema and the objects."""

@@ -17,7 +17,7 @@ from sessions import NoDatabase, Session, Sessions
 V = TypeVar("V")
 
 
-class Wanted(NamedTuple, Generic[V]):
+class WantedResource(NamedTuple, Generic[V]):
     """A resource to be read."""
 
     names: tuple[str, ...]
@@ -27,7 +27,7 @@ class Wanted(NamedTuple, Generic[V]):
     """Whether the provider has created or found the resource before."""
 
 
-class Seen(NamedTuple, Generic[V]):
+class SeenResource(NamedTuple, Generic[V]):
     """A resource in the server."""
 
     state: V
@@ -39,7 +39,7 @@ class Seen(NamedTuple, Generic[V]):
 Result = plugin.Found[V] | Exception | None
 
 
-class Managed(plugin.Operations[V]):
+class ManagedOperations(plugin.Operations[V]):
     """The operations on a kind of resource.
 
     A subclass finds several resources at once, and creates, alters and drops one.
@@ -70,7 +70,7 @@ class Managed(plugin.Operations[V]):
         return ""
 
     @abstractmethod
-    async def find(self, session: Session, wanted: Sequence[Wanted[V]]) -> Sequence[Seen[V] | None]:
+    async def find(self, session: Session, wanted: Sequence[WantedResource[V]]) -> Sequence[SeenResource[V] | None]:
         """Return several resources of one database, in order; None for each that does not exist."""
 
     @abstractmethod
@@ -78,11 +78,11 @@ class Managed(plugin.Operations[V]):
         """Create a resource."""
 
     @abstractmethod
-    async def alter(self, session: Session, seen: Seen[V], inputs: V) -> None:
+    async def alter(self, session: Session, seen: SeenResource[V], inputs: V) -> None:
         """Change what differs from the inputs."""
 
     @abstractmethod
-    async def drop(self, session: Session, seen: Seen[V]) -> None:
+    async def drop(self, session: Session, seen: SeenResource[V]) -> None:
         """Remove a resource."""
 
     def refused(self, inputs: V) -> Sequence[plugin.Violation]:
@@ -99,19 +99,19 @@ class Managed(plugin.Operations[V]):
     async def read_many(self, wanted: Sequence[tuple[plugin.Key, V]]) -> Sequence[Result[V]]:
         """Read the resources with one query for each database."""
         results: list[Result[V]] = [None] * len(wanted)
-        groups: dict[str, dict[int, Wanted[V]]] = defaultdict(dict)
+        groups: dict[str, dict[int, WantedResource[V]]] = defaultdict(dict)
         for number, (key, inputs) in enumerate(wanted):
             names = self.names(key.id or self.identifier(inputs))
-            groups[self.database(names)][number] = Wanted(names, inputs, bool(key.id))
+            groups[self.database(names)][number] = WantedResource(names, inputs, bool(key.id))
 
-        async def look(database: str, group: dict[int, Wanted[V]]) -> None:
+        async def look(database: str, group: dict[int, WantedResource[V]]) -> None:
             for number, found in zip(group, await self._group(database, list(group.values())), strict=True):
                 results[number] = found
 
         await asyncio.gather(*(look(database, group) for database, group in groups.items()))
         return results
 
-    async def _group(self, database: str, wanted: Sequence[Wanted[V]]) -> Sequence[Result[V]]:
+    async def _group(self, database: str, wanted: Sequence[WantedResource[V]]) -> Sequence[Result[V]]:
         try:
             async with self.sessions.session(database) as session:
                 found = await self.find(session, wanted)
@@ -159,24 +159,24 @@ class Managed(plugin.Operations[V]):
         ):
             yield session
 
-    async def _present(self, session: Session, found: plugin.Found[V], inputs: V) -> Seen[V] | None:
+    async def _present(self, session: Session, found: plugin.Found[V], inputs: V) -> SeenResource[V] | None:
         """Return the present resource. Raises `Conflict` if it is not the one that was read."""
-        seen = (await self.find(session, [Wanted(self.names(found.id), inputs)]))[0]
+        seen = (await self.find(session, [WantedResource(self.names(found.id), inputs)]))[0]
         if seen is not None and found.revision and revision(seen) != found.revision:
             raise plugin.Conflict(f"{found.id} has been changed by others meanwhile")
         return seen
 
     async def _result(self, session: Session, names: tuple[str, ...], inputs: V) -> plugin.Found[V]:
-        seen = (await self.find(session, [Wanted(names, inputs)]))[0]
+        seen = (await self.find(session, [WantedResource(names, inputs)]))[0]
         if seen is None:
             raise plugin.Temporary(f"{self.joined(names)} has disappeared as soon as it was made")
         return self._found(names, seen)
 
-    def _found(self, names: tuple[str, ...], seen: Seen[V]) -> plugin.Found[V]:
+    def _found(self, names: tuple[str, ...], seen: SeenResource[V]) -> plugin.Found[V]:
         return plugin.Found(self.joined(names), seen.state, revision(seen), seen.differs)
 
 
-class Single(Managed[V]):
+class Single(ManagedOperations[V]):
     """The operations on a kind of resource whose identifier is its name, by which other resources refer to it."""
 
     def names(self, identifier: str) -> tuple[str, ...]:
@@ -188,7 +188,7 @@ class Single(Managed[V]):
         return names[0]
 
 
-def revision(seen: Seen[Any]) -> str:
+def revision(seen: SeenResource[Any]) -> str:
     """Return a text that changes whenever the server reports other facts."""
     return sha256(repr(seen.facts).encode(errors="replace")).hexdigest()[:32]
 

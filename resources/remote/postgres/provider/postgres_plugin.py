@@ -26,7 +26,7 @@ from sessions import Sessions
 SCHEMA = Path(__file__).parent / "schema.json"
 
 
-class Provider:
+class PostgresProvider:
     """The operations of all resources, which share the connections to one server."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Provider:
 
 def main() -> None:
     """Serve until the agent ends the process."""
-    provider = Provider()
+    provider = PostgresProvider()
     plugin.serve(SCHEMA.read_text(), *provider.operations, configure=provider.configure)
 
 

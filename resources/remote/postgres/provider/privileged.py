@@ -11,14 +11,14 @@ from psycopg import sql
 import identifiers
 import privileges
 from holdfast import plugin
-from managed import Managed, Seen, Wanted
-from privileges import Change, Declared, Holding
+from managed import ManagedOperations, SeenResource, WantedResource
+from privileges import Declared, Holding, PrivilegeStatements
 from sessions import Session
 
 G = TypeVar("G", bound=Declared)
 
 
-class Target(NamedTuple):
+class GrantTarget(NamedTuple):
     """The objects of a grant, for statements and for messages."""
 
     kind: str
@@ -29,11 +29,11 @@ class Target(NamedTuple):
     """Beginning of the statements."""
 
 
-class Privileged(Managed[G]):
+class Privileged(ManagedOperations[G]):
     """The operations on a kind of grants. A subclass reads the privileges of roles."""
 
     @abstractmethod
-    def target(self, names: Sequence[str]) -> Target:
+    def target(self, names: Sequence[str]) -> GrantTarget:
         """Return the objects of the grant with these names."""
 
     @abstractmethod
@@ -48,45 +48,47 @@ class Privileged(Managed[G]):
     async def holdings(self, session: Session, wanted: Sequence[tuple[str, ...]]) -> Sequence[Sequence[Holding] | None]:
         """Return the privileges of each grant with these names; None if the role or an object does not exist."""
 
-    async def find(self, session: Session, wanted: Sequence[Wanted[G]]) -> Sequence[Seen[G] | None]:
+    async def find(self, session: Session, wanted: Sequence[WantedResource[G]]) -> Sequence[SeenResource[G] | None]:
         """Read the privileges of all roles at once."""
         held = await self.holdings(session, [each.names for each in wanted])
         return [self._seen(each, holdings, session.version) for each, holdings in zip(wanted, held, strict=True)]
 
-    def _seen(self, wanted: Wanted[G], holdings: Sequence[Holding] | None, version: int) -> Seen[G] | None:
+    def _seen(
+        self, wanted: WantedResource[G], holdings: Sequence[Holding] | None, version: int
+    ) -> SeenResource[G] | None:
         if holdings is None:
             return None
         kind = self.target(wanted.names).kind
         fields = privileges.as_declared(holdings, wanted.inputs, kind, version, known=wanted.known)
-        return None if fields is None else Seen(self.state(wanted.names, fields), holdings)
+        return None if fields is None else SeenResource(self.state(wanted.names, fields), holdings)
 
     async def make(self, session: Session, inputs: G) -> None:
         """Grant what is declared."""
         names = identifiers.parts(self.identifier(inputs))
-        if (seen := (await self.find(session, [Wanted(names, inputs)]))[0]) is None:
+        if (seen := (await self.find(session, [WantedResource(names, inputs)]))[0]) is None:
             raise plugin.Permanent(self.missing(inputs))
         await self.alter(session, seen, inputs)
 
-    async def alter(self, session: Session, seen: Seen[G], inputs: G) -> None:
+    async def alter(self, session: Session, seen: SeenResource[G], inputs: G) -> None:
         """Grant and revoke what differs, and check that the server has done so."""
         names = identifiers.parts(self.identifier(inputs))
         target = self.target(names)
-        change = Change(session, target.word, inputs.role, target.prefix)
+        change = PrivilegeStatements(session, target.word, inputs.role, target.prefix)
         want, grantable = privileges.wanted(inputs, target.kind, session.version), inputs.grantable is True
         if want - privileges.possible(target.kind, session.version):
             told = f"PostgreSQL {session.version // 10000} has no privilege 'maintain'"
             raise plugin.Permanent(f"{told}: it came with {privileges.MAINTAIN // 10000}")
         await change.make(seen.facts, want, grantable=grantable, exact=inputs.exact is not False)
-        now = (await self.find(session, [Wanted(names, inputs)]))[0]
+        now = (await self.find(session, [WantedResource(names, inputs)]))[0]
         if now is None or set(now.state.privileges) != set(inputs.privileges) or now.state.grantable is not grantable:
             told = f"the role {session.user} may not change all privileges of {inputs.role} on these {target.kind}"
             raise plugin.Permanent(f"{told}: their owner, or who has granted them, can")
 
-    async def drop(self, session: Session, seen: Seen[G]) -> None:
+    async def drop(self, session: Session, seen: SeenResource[G]) -> None:
         """Revoke all privileges, or the declared ones if others may have granted more."""
         target = self.target(identifiers.parts(self.identifier(seen.state)))
         lost = privileges.possible(target.kind, session.version)
         if seen.state.exact is False:
             lost = privileges.wanted(seen.state, target.kind, session.version)
-        change = Change(session, target.word, seen.state.role, target.prefix)
+        change = PrivilegeStatements(session, target.word, seen.state.role, target.prefix)
         await change.revoke(seen.facts, lost)

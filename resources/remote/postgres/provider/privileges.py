@@ -49,7 +49,7 @@ class Declared(Protocol):
         """Whether the role must not have other privileges."""
 
 
-class Entry(NamedTuple):
+class HeldPrivilege(NamedTuple):
     """One privilege that the role has on one object."""
 
     privilege: str
@@ -62,7 +62,7 @@ class Holding(NamedTuple):
 
     object: sql.Composable
     """Name of the object for statements."""
-    entries: tuple[Entry, ...]
+    entries: tuple[HeldPrivilege, ...]
 
     def has(self, *, grantable: bool | None = None) -> frozenset[str]:
         """Return the privileges: all, or those that the role may grant to others, or those that it may not."""
@@ -116,17 +116,17 @@ def _only(holding: Holding, names: Collection[str]) -> Holding:
     return holding._replace(entries=tuple(each for each in holding.entries if each.privilege in names))
 
 
-def held(entries: Iterable[Mapping[str, Any]]) -> tuple[Entry, ...]:
+def held(entries: Iterable[Mapping[str, Any]]) -> tuple[HeldPrivilege, ...]:
     """Return the entries of the server in the words of declarations, in a fixed order.
 
     Unknown privileges are left out.
     """
     known = frozenset(Privilege)
-    found = (Entry(each["privilege"].lower(), each["grantable"], each["grantor"]) for each in entries)
+    found = (HeldPrivilege(each["privilege"].lower(), each["grantable"], each["grantor"]) for each in entries)
     return tuple(sorted(each for each in found if each.privilege in known))
 
 
-class Change:
+class PrivilegeStatements:
     """The statements that make the privileges as declared."""
 
     def __init__(self, session: Session, what: LiteralString, role: str, prefix: sql.Composable | None = None) -> None:

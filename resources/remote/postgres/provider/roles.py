@@ -9,7 +9,7 @@ from psycopg import sql
 
 import scram
 from holdfast import plugin
-from managed import Seen, Single, Wanted, given
+from managed import SeenResource, Single, WantedResource, given
 from role_stub import Role, RoleOperations
 from sessions import Session
 from settings import altered, as_declared, parsed
@@ -67,7 +67,9 @@ class Roles(Single[Role], RoleOperations):
             wrong.append(plugin.Violation("form", "settings", "a setting has no NUL character"))
         return wrong
 
-    async def find(self, session: Session, wanted: Sequence[Wanted[Role]]) -> Sequence[Seen[Role] | None]:
+    async def find(
+        self, session: Session, wanted: Sequence[WantedResource[Role]]
+    ) -> Sequence[SeenResource[Role] | None]:
         """Read roles, and their verifiers if that is allowed."""
         names = [each.names[0] for each in wanted]
         rows = {row["name"]: row for row in await session.rows(QUERY, names)}
@@ -79,20 +81,22 @@ class Roles(Single[Role], RoleOperations):
             for name, each in zip(names, wanted, strict=True)
         ]
 
-    def _seen(self, row: dict[str, Any], inputs: Role, verifiers: Mapping[str, str | None] | None) -> Seen[Role]:
+    def _seen(
+        self, row: dict[str, Any], inputs: Role, verifiers: Mapping[str, str | None] | None
+    ) -> SeenResource[Role]:
         state = Role(**{**row, "settings": as_declared(parsed(row["settings"]), inputs.settings)})
         if verifiers is None:
-            return Seen(state, row)
+            return SeenResource(state, row)
         stored = verifiers.get(state.name)
         differs = ("password",) if inputs.password is not plugin.UNSET and _other(stored, inputs.password) else ()
-        return Seen(state, (row, stored), differs)
+        return SeenResource(state, (row, stored), differs)
 
     async def make(self, session: Session, inputs: Role) -> None:
         """Create a role without rights, and give it what is declared, in one transaction."""
         await session.do("CREATE ROLE {}", inputs.name)
         await self._change(session, NEW, inputs)
 
-    async def alter(self, session: Session, seen: Seen[Role], inputs: Role) -> None:
+    async def alter(self, session: Session, seen: SeenResource[Role], inputs: Role) -> None:
         """Change what differs."""
         if inputs.name == session.user and (lost := _lost(seen.state, inputs, ("login", "superuser"))):
             told = f"the provider connects as {inputs.name}, which would lose `{lost}`"
@@ -100,7 +104,7 @@ class Roles(Single[Role], RoleOperations):
         keep = "password" not in seen.differs and session.is_superuser
         await self._change(session, seen.state, inputs, password=not keep)
 
-    async def drop(self, session: Session, seen: Seen[Role]) -> None:
+    async def drop(self, session: Session, seen: SeenResource[Role]) -> None:
         """Drop the role. While objects depend on it, the server refuses this and names them."""
         await session.do("DROP ROLE {}", seen.state.name)
 

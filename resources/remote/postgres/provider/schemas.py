@@ -10,7 +10,7 @@ from psycopg import sql
 import identifiers
 from contained import Contained
 from holdfast import plugin
-from managed import Seen, Wanted, given
+from managed import SeenResource, WantedResource, given
 from schema_stub import Schema, SchemaOperations
 from sessions import NoDatabase, Session
 
@@ -44,11 +44,13 @@ class Schemas(Contained[Schema], SchemaOperations):
             return ()
         return [plugin.Violation("rule", "name", "the server reserves names that begin with 'pg_'")]
 
-    async def find(self, session: Session, wanted: Sequence[Wanted[Schema]]) -> Sequence[Seen[Schema] | None]:
+    async def find(
+        self, session: Session, wanted: Sequence[WantedResource[Schema]]
+    ) -> Sequence[SeenResource[Schema] | None]:
         """Read schemas."""
         rows = {row["name"]: row for row in await session.rows(QUERY, [each.names[1] for each in wanted])}
         return [
-            Seen(Schema(**rows[name], database=session.database, cascade=each.inputs.cascade), rows[name])
+            SeenResource(Schema(**rows[name], database=session.database, cascade=each.inputs.cascade), rows[name])
             if (name := each.names[1]) in rows
             else None
             for each in wanted
@@ -63,7 +65,7 @@ class Schemas(Contained[Schema], SchemaOperations):
         if given(inputs.comment, ""):
             await session.do("COMMENT ON SCHEMA {} IS {}", inputs.name, sql.Literal(inputs.comment))
 
-    async def alter(self, session: Session, seen: Seen[Schema], inputs: Schema) -> None:
+    async def alter(self, session: Session, seen: SeenResource[Schema], inputs: Schema) -> None:
         """Change what differs."""
         if inputs.owner not in (plugin.UNSET, seen.state.owner):
             await session.do("ALTER SCHEMA {} OWNER TO {}", inputs.name, inputs.owner)
@@ -86,6 +88,6 @@ class Schemas(Contained[Schema], SchemaOperations):
         told = f"the schema {found.state.name!r} is not empty ({names})"
         return f"{told}: to drop it with all that is in it, declare `cascade: true`" if rows else ""
 
-    async def drop(self, session: Session, seen: Seen[Schema]) -> None:
+    async def drop(self, session: Session, seen: SeenResource[Schema]) -> None:
         """Drop the schema. One that is not empty is dropped only with `cascade`."""
         await session.do("DROP SCHEMA {} CASCADE" if seen.state.cascade is True else "DROP SCHEMA {}", seen.state.name)
