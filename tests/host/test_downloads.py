@@ -444,7 +444,7 @@ def full(tmp_path):
 @pytest.mark.usefixtures("full")
 async def test_a_full_disk(tmp_path):
     """The download fails as one that may succeed later, and gives back the room that it took."""
-    server, told = serving(lambda asked: asked.answer("200 OK", BODY, ETag='"1"')), "what is free on the disk is left"
+    server, told = serving(lambda asked: asked.answer("200 OK", BODY, ETag='"1"')), "the free space on the disk"
     with server as at, pytest.raises(Temporary, match=rf"cannot keep http://[^ ]+: {told}"):
         await fetch(downloads(tmp_path), at.url)
     assert left(tmp_path) == []
