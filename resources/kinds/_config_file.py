@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -21,6 +21,7 @@ from holdfast.resources.kinds.file.base import (
     Ownership,
     demand_parent,
     demand_reached,
+    follower_of,
     found,
     is_public,
     make_parents,
@@ -84,7 +85,7 @@ class ConfigEntry(Edgeable, Resource):
         path = await self.located(ctx)
         place, seen = found(path, follow=True)
         if seen is None:
-            await demand_reached(path, place, partial(self.owner_of_new, ctx))
+            demand_reached(path, place, None if follower_of(place) is None else await self.owner_of_new(ctx))
         text = await text_at(ctx, path, place, seen)
         state: State = await computed(ctx, self.read, text)
         if compare(state, self.desired()) is not None:
@@ -111,9 +112,12 @@ class ConfigEntry(Edgeable, Resource):
         state: State = await computed(ctx, self.read, await self.text(ctx))
         return state
 
-    async def rewrite(self, ctx: Context, change: Callable[[str], str]) -> None:
+    async def rewrite(
+        self, ctx: Context, change: Callable[[str], str], verify: Callable[[str], Awaitable[None]] | None = None
+    ) -> None:
         """Replace the text of the file by the result of `change`, for one resource at a time.
 
+        `verify` checks the complete new file before it is put in place; by default, the method of that name does.
         Raises `Permanent`, and `ChangedMeanwhile` if another program has changed the file since it was read.
         """
         path = await self.located(ctx)
@@ -126,7 +130,7 @@ class ConfigEntry(Edgeable, Resource):
             if place is None or seen is None:
                 owner = await self.owner_of_new(ctx)
                 owner.demand(path)
-                await demand_reached(path, place, partial(self.owner_of_new, ctx))
+                demand_reached(path, place, owner)
                 demand_parent(path, makedirs=self.makes_parents, apply=True)
                 mode, uid, gid = self.mode_of_new if owner.mode is None else owner.mode, owner.uid, owner.gid
                 if place is None:
@@ -136,24 +140,11 @@ class ConfigEntry(Edgeable, Resource):
             else:
                 place.demand_own(seen, "edit")
                 mode, uid, gid = stat.S_IMODE(seen.st_mode) & 0o777, seen.st_uid, seen.st_gid
-            await self._write(ctx, place, seen, encoded(new), (mode, uid, gid))
+            check = _checker(place, seen, verify or partial(self.verify, ctx))
+            with os_errors("write", place.path):
+                await ctx.write_file(place, encoded(new), mode=mode, uid=uid, gid=gid, check=check)
             if ctx.report.diff:  # another resource may have changed the file since the probe
                 ctx.report.diff = unified(encoded(text), encoded(new), path)
-
-    async def _write(
-        self, ctx: Context, place: Place, seen: os.stat_result | None, data: bytes, attributes: tuple[int, int, int]
-    ) -> None:
-        mode, uid, gid = attributes
-
-        async def check(path: str) -> None:
-            await self.verify(ctx, path)
-            if identity(place.look()) != identity(seen):
-                raise ChangedMeanwhile(
-                    f"cannot edit {place.path}: another program has changed the file during the edit"
-                )
-
-        with os_errors("write", place.path):
-            await ctx.write_file(place, data, mode=mode, uid=uid, gid=gid, check=check)
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the file and its parents."""
@@ -170,6 +161,19 @@ class ConfigEntry(Edgeable, Resource):
     def dependencies(self) -> tuple[Dependency, ...]:
         """Return the file, which another state may manage as a whole, and its directory."""
         return (Dependency("path", self.file(), vital=False), lies_in(self.file(), vital=False))
+
+
+def _checker(
+    place: Place, seen: os.stat_result | None, verify: Callable[[str], Awaitable[None]]
+) -> Callable[[str], Awaitable[None]]:
+    """Return the check of a new file that is to replace the file whose status `seen` is."""
+
+    async def check(path: str) -> None:
+        await verify(path)
+        if identity(place.look()) != identity(seen):
+            raise ChangedMeanwhile(f"cannot edit {place.path}: another program has changed the file during the edit")
+
+    return check
 
 
 async def text_at(ctx: Context, path: str, place: Place | None, seen: os.stat_result | None) -> str:

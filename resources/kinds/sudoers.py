@@ -6,9 +6,10 @@ import os
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, PrivateAttr, model_validator
+from pydantic import BeforeValidator, model_validator
 
 from holdfast.resources import paths
 from holdfast.resources.assignment import announced
@@ -67,11 +68,6 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
     directory: AbsPath = DIRECTORY
     """The directory that sudo includes."""
 
-    _rules: str | None = PrivateAttr(None)
-    """The content to write after the sources have been read."""
-    _main: str | None = PrivateAttr(None)
-    """The main file of the configuration, if the configuration had no error before."""
-
     @model_validator(mode="after")
     def _something(self) -> Self:
         if (self.contents is None) == (not self.all_sources()):
@@ -84,19 +80,17 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
 
     def wanted(self) -> str:
         """Return the content of the file."""
-        text = self.contents if self._rules is None else self._rules
-        return finished(text or "", newline=True)
+        return finished(self.contents or "", newline=True)
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Read the sources first; only trusted users may be able to write them."""
-        if self.contents is None and self._rules is None:
+        if self.contents is None:
             for path in self.outside_paths(ctx):
                 with os_errors("read", path):
                     paths.demand_trusted_file(path)
-            copy = self.model_copy()
-            copy._rules = "".join(await self.fetch(ctx))  # noqa: SLF001 - a copy of this resource
-            return await copy.check_apply(ctx, apply)
+            read = self.model_copy(update={"contents": "".join(await self.fetch(ctx))})
+            return await read.check_apply(ctx, apply)
         return await super().check_apply(ctx, apply)
 
     def desired(self) -> State:
@@ -120,11 +114,14 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
         owner = "root" if seen.st_uid in paths.trusted_uids() and seen.st_gid in {0, seen.st_uid} else str(seen.st_uid)
         return {**(state or {}), "mode": f"{stat.S_IMODE(seen.st_mode):04o}", "owner": owner}
 
-    async def verify(self, ctx: Context, path: str) -> None:
-        """Check the new file in a copy of the configuration; alone if that has an error or does not include it."""
+    async def _verify(self, ctx: Context, main: str | None, path: str) -> None:
+        """Check the new file in a copy of the configuration; alone if the configuration does not include it.
+
+        `main`: the main file of the configuration; None if the configuration had an error before.
+        """
         new, copies = self.file(), None
-        if self._main is not None:
-            copies = await ctx.blocking(Copies, self._main, new, path, str(ctx.var_dir))
+        if main is not None:
+            copies = await ctx.blocking(Copies, main, new, path, str(ctx.var_dir))
         if copies is None or copies.main is None:
             await self._demand_sound(ctx, path, {path: new})
             return
@@ -158,16 +155,15 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Put the file in place; restore the former file if the configuration then has a new error."""
         async with file_lock(LOCK):
-            before, (error, known) = delta.before, await self._checked(ctx)
-            sound = error is None
-            self._main = known.partition(": parsed OK")[0] or None
+            before, (former_error, known) = delta.before, await self._checked(ctx)
             if before is None or "contents" in delta.fields:
-                await super().apply(ctx, delta)
+                main = known.partition(": parsed OK")[0] or None
+                await self.rewrite(ctx, self.edited, partial(self._verify, ctx, main))
             self._protect()
             error, known = await self._checked(ctx)
-        if error is not None and sound:
-            await self._put_back(ctx, None if before is None else before["contents"])
-            raise Permanent(f"cannot keep {self.file()}: visudo: {error}")
+            if error is not None and former_error is None:
+                await self._put_back(ctx, None if before is None else before["contents"])
+                raise Permanent(f"cannot keep {self.file()}: visudo: {error}")
         if error is not None:
             raise Permanent(f"{self.file()} is in place, but sudo has another error: visudo: {error}")
         if "parsed OK" in known and f"{self.file()}: " not in known:

@@ -188,11 +188,15 @@ async def test_a_status_is_as_old_as_its_result(desk: Desk, monkeypatch: pytest.
     assert (status.since, status.comment) == (2000.0, "pid 2")
 
 
-async def test_what_is_true_is_written_again_after_the_database_was_lost(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The host, conditions and statuses; what had happened before is lost."""
+@pytest.fixture
+def polled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that soon sees the damage of its database."""
     monkeypatch.setattr(sqlite, "AGENT_POLL", 0.05)
+
+
+@pytest.mark.usefixtures("polled")
+async def test_what_is_true_is_written_again_after_the_database_was_lost(desk: Desk) -> None:
+    """The host, conditions and statuses; what had happened before is lost."""
     desk.recorder.swapped(Path("/srv/states"), {"os": "Debian"})
     desk.health.set("watch-polling", "slow")
     desk.recorder.state.conditions(desk.health.conditions)

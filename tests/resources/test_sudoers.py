@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from itertools import chain, repeat
 
 import pytest
 from pydantic import ValidationError
 
+from deadline import DEADLINE
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds._sudoers import Copies
 from holdfast.resources.kinds.sudoers import Include
@@ -34,7 +36,12 @@ def world(tmp_path, *answers):
     """Return a context in which `visudo -c` gives these answers in turn, and then repeats the last one."""
     given = chain(answers, repeat(answers[-1]))
     return FakeContext(
-        tmp_path, commands={"visudo -c": lambda: next(given), f"visudo -c -f {tmp_path}/ops.testing": ""}
+        tmp_path,
+        commands={
+            "visudo -c": lambda: next(given),
+            f"visudo -c -f {tmp_path}/ops.testing": "",
+            f"visudo -c -f {tmp_path}/other.testing": "",
+        },
     )
 
 
@@ -51,6 +58,27 @@ async def test_the_former_file_is_put_back_if_the_whole_configuration_has_an_err
             world(tmp_path, "", broken), True
         )
     assert (file.read_text() if file.exists() else None) == former
+
+
+async def test_no_other_file_is_put_in_place_before_the_former_one_is_restored(tmp_path, monkeypatch):
+    """Otherwise the error of the first file would count as one that the second file has found there."""
+    put_back, seen, others = Include._put_back, [], []
+
+    async def with_another(self, ctx, former):
+        other = Include.declare("other", contents=RULES, directory=str(tmp_path))
+        others.append(asyncio.create_task(other.check_apply(world(tmp_path, ""), True)))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        seen.append((tmp_path / "other").exists())
+        await put_back(self, ctx, former)
+
+    monkeypatch.setattr(Include, "_put_back", with_another)
+    with pytest.raises(Permanent, match="cannot keep"):
+        await Include.declare("ops", contents=RULES, directory=str(tmp_path)).check_apply(
+            world(tmp_path, "", {"retcode": 1, "stderr": "ops:1:1: syntax error\n"}), True
+        )
+    await asyncio.wait_for(others[0], DEADLINE)
+    assert (seen, sorted(path.name for path in tmp_path.iterdir() if path.is_file())) == ([False], ["other"])
 
 
 async def test_an_error_that_was_there_before_does_not_remove_the_file(tmp_path):

@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Annotated, Any, ClassVar, NamedTuple
@@ -243,13 +243,19 @@ def demand_parent(path: str, *, makedirs: bool, apply: bool) -> None:
         raise Permanent(f"cannot make {path}: directory {parent} does not exist; declare it, or set makedirs: true")
 
 
-async def demand_reached(path: str, place: Place | None, owner: Callable[[], Awaitable[Ownership]]) -> None:
+def follower_of(place: Place | None) -> int | None:
+    """Return the user whose link leads to the place of a new file; None if no link of a user does."""
+    return None if place is None else place.directory.follower
+
+
+def demand_reached(path: str, place: Place | None, owner: Ownership | None) -> None:
     """Raise `Permanent` for a dangling link at the path of a new file, if the file could not be reached afterwards.
 
-    `place` is that of the file, links followed. A user's link must lead to a file of that user, so `owner` is called.
+    `place` is that of the file, links followed. A user's link must lead to a file of that user: `owner` is the owner of
+    the new file, or None if `follower_of` returns None.
     """
-    follower = None if place is None else place.directory.follower
-    if follower is not None and (await owner()).uid != follower:
+    follower = follower_of(place)
+    if follower is not None and (owner is None or owner.uid != follower):
         raise Permanent(
             f"cannot make {path}: it is a dangling link, which {called(follower)} could exchange; create its target as "
             "this user, or remove the link"

@@ -7,7 +7,6 @@ import re
 import stat
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator
@@ -31,6 +30,7 @@ from holdfast.resources.kinds.file.base import (
     Placed,
     demand_parent,
     demand_reached,
+    follower_of,
     found,
     is_public,
     make_parents,
@@ -156,7 +156,7 @@ class Edit(Placed):
             ctx.report.comment = f"{self.name} is as declared"
             return True
         if seen is None:
-            await demand_reached(path, place, partial(self.owner_of_new, ctx))
+            demand_reached(path, place, None if follower_of(place) is None else await self.owner_of_new(ctx))
         if place is not None and seen is not None and (refusal := place.refusal(seen)):
             raise Unsafe(f"cannot edit {path}: {refusal}; declare the whole file with file.managed")
         if apply:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -118,9 +118,11 @@ class InFstab(ConfigEntry):
         ctx.report.diff = masked(ctx.report.diff)
         return state
 
-    async def rewrite(self, ctx: Context, change: Callable[[str], str]) -> None:
+    async def rewrite(
+        self, ctx: Context, change: Callable[[str], str], verify: Callable[[str], Awaitable[None]] | None = None
+    ) -> None:
         """Replace the file; then reload systemd, because its mount units come from this file."""
-        await super().rewrite(ctx, change)
+        await super().rewrite(ctx, change, verify)
         ctx.report.diff = masked(ctx.report.diff)
         if self.config == FSTAB and paths.exists(BOOTED):
             await ctx.run("systemctl", "daemon-reload", check=False, timeout=RELOAD)
