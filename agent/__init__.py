@@ -1,1 +1,1 @@
-"""The agent: time, the machine, the command line."""
+"""The agent: runs resources over time, with access to the machine, and has the command line."""

@@ -1,7 +1,8 @@
 """Calls of functions through the running agent. The log records each call: caller, time, arguments, result.
 
-A caller that asks to stop (Ctrl-C) ends its call. A caller that vanishes (`kill -9`, a lost connection) ends the call,
-too, unless the call is making a change: an interrupted upgrade of packages does more harm than one without a reader.
+A caller that asks to stop (Ctrl-C) ends its call. A caller that disappears (`kill -9`, a lost connection) ends the
+call, too, unless the call is making a change: an interrupted upgrade of packages does more harm than one whose result
+is not read.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.schedule.reservations import concerns
 from holdfast.agent.insight.search import select
 from holdfast.agent.loggers import LazyLogger
-from holdfast.agent.records.askers import asker
+from holdfast.agent.records.actors import actor_of
 from holdfast.agent.records.recorder import Recorder
 from holdfast.resources.accounts import user_name
 from holdfast.resources.paths import trusted_uids
@@ -29,7 +30,7 @@ log = LazyLogger("holdfast")
 
 REMAINS = "its change continues in a thread, and other changes of the same thing wait until it has ended"
 MOST = 16
-"""Most calls at once; other requests must find a place on the control socket, too."""
+"""Most calls at once; other requests need places on the control socket, too."""
 Answer = dict[str, Any]
 
 
@@ -40,7 +41,7 @@ class AgentCalls:
         self._host, self._engine, self._recorder = host, engine, recorder
         self._tasks: set[asyncio.Task[Answer]] = set()
         self._remainders: set[asyncio.Task[None]] = set()
-        """Wait for the changes of calls that have ended, and hold their turns."""
+        """Tasks that hold the claims of ended calls until their changes have ended."""
 
     async def serve(self, request: CallRequest, client: ClientConnection) -> Answer:
         """Make a call for a client, and return the answer.
@@ -115,16 +116,17 @@ class AgentCalls:
         log.info("the change of %s has ended, %.0f s after its call", record.call, seconds, called=record.function)
 
     async def _managed_by(self, record: CallRecord) -> list[str]:
-        """Return the identities of the resources that manage what a call may have changed."""
+        """Return the identities of the resources that manage the things that a call may have changed."""
         if not record.changed:
             return []
         found = await select(self._engine.view.present, lambda vertex: concerns(vertex, record.changed))
         return [vertex.identity for vertex in found]
 
     def _note(self, record: CallRecord, caller: str, peer: Peer, managed_by: list[str]) -> None:
-        """Log a call. What may have changed something is part of the history, too.
+        """Log a call.
 
-        There it belongs to the resources that manage what it may have changed, or to the host if there are none.
+        A call that may have changed something is part of the history, too: of the resources that manage the things that
+        it may have changed, or of the host if there are none.
         """
         said = f": {record.text}" if record.text else ""
         level = log.info if record.outcome in ("done", "usage") else log.warning
@@ -143,14 +145,14 @@ class AgentCalls:
         )
         for identity in managed_by:
             comment = f"{record.call} ({caller}){said}"
-            self._recorder.called(identity, comment, record.duration, asker(peer))
+            self._recorder.called(identity, comment, record.duration, actor_of(peer))
         if record.changed and not managed_by:
             about = sorted(f"{kind}[{name}]" for kind, name in record.changed)
-            self._recorder.note("call", about, f"called {record.call}{said}", asker(peer))
+            self._recorder.note("call", about, f"called {record.call}{said}", actor_of(peer))
 
 
 def _asks_to_stop(gone: asyncio.Task[bytes]) -> bool:
-    """Return whether a client has asked to stop its call; False if it has only vanished."""
+    """Return whether a client has asked to stop its call; False if it has only disconnected."""
     return gone.done() and not gone.cancelled() and gone.exception() is None and bool(gone.result())
 
 
@@ -162,7 +164,7 @@ def _prepared(peer: Peer) -> tuple[type[FunctionCall], str]:
 
 
 def _described(peer: Peer) -> str:
-    """Describe a caller for people: user and process."""
+    """Describe a caller for the log: user and process."""
     try:
         name = Path(f"/proc/{peer.pid}/comm").read_text().strip()
     except OSError:

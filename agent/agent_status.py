@@ -48,7 +48,7 @@ class AgentStatus:
         self._conditions: dict[str, HealthCondition] = {}
         """The conditions that the log has reported."""
 
-    # -- what happens ------------------------------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------------
 
     def applied(self, settings: Settings, declared: Collection[str]) -> None:
         """Adopt the settings and states that were applied; `declared` has the identities of all resources."""
@@ -97,7 +97,7 @@ class AgentStatus:
         """Name of this host."""
         return str(self._host.facts.get("id") or self._settings.id or socket.gethostname())
 
-    # -- what is shown -----------------------------------------------------------------------------------------
+    # -- output -----------------------------------------------------------------------------------------
 
     def publish(self) -> None:
         """Send the line of the status to systemd."""

@@ -25,7 +25,7 @@ from holdfast.agent.statedir import JOURNAL, LOCK, Lock, LockedError, open_journ
 from holdfast.resources.errors import HoldfastError
 
 PATIENCE = 10.0
-"""Seconds to wait for an agent that has stopped: until it is back, or its journal is free, to record the changes."""
+"""Seconds to wait, after the agent has stopped, until it runs again or its journal is free to record the changes."""
 PAUSE = 0.1
 """Seconds between two attempts."""
 
@@ -42,7 +42,7 @@ class AgentBeside:
         return bool(self._line.broken)
 
     def tend(self, engine: Engine) -> None:
-        """End the run if the agent stops: running resources may finish, but none start without a journal."""
+        """End the run if the agent stops: running resources may finish, but no other starts without a journal."""
         line, emit = self._line, self._emit
         stopping: list[asyncio.Task[None]] = []
 

@@ -1,9 +1,9 @@
 """Detects changes of the configuration: settings, states, pillar, the operator's kinds, grains.
 
-watchdog reports from its own threads that something happened; a comparison of files shows what has changed. So lost
-events do little harm: after an overflow of the kernel's queue, or where nothing can be watched, the same comparison
-runs at an interval. watchdog gets one recursive watch, because each watch costs a thread. In the usual layout this
-watch covers the whole configuration, otherwise the states; the path watcher of the resources watches the rest.
+watchdog reports from its own threads that something happened; a comparison of files shows which files have changed. So
+lost events do little harm: after an overflow of the kernel's queue, or where nothing can be watched, the same
+comparison runs periodically. watchdog gets one recursive watch, because each watch costs a thread. In the usual layout
+this watch covers the whole configuration, otherwise the states; the path watcher of the resources watches the rest.
 
 All walks through directory trees run in a thread, one at a time.
 """
@@ -37,7 +37,7 @@ PATIENCE = 1.0
 
 
 class ConfigWatch:
-    """Calls `changed` with the paths that have changed, after a quiet moment.
+    """Calls `changed` with the paths that have changed, after a moment without events.
 
     Creating it reads all files, which blocks.
     """
@@ -63,7 +63,8 @@ class ConfigWatch:
         """Whether events caused the present comparison, not the interval."""
         self._made = MadeFrom(tuple)
         self._following = False
-        """Whether the graph was just made from other files: files that are new to the watch have then not changed."""
+        """Whether the graph was just made from other files: then files that are new to the watch do not count as
+        changed."""
         self._apart: list[Subscription] = []
         self._reach: WatchRoots | None = None
         """The present watches; None if watching failed."""

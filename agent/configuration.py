@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.agent import facts
-from holdfast.agent.needs import FunctionCheck
+from holdfast.agent.function_check import FunctionCheck
 from holdfast.agent.plugins.plugin_settings import demand_installed
 from holdfast.agent.settings import Settings, ToolName
 from holdfast.resources import paths, registry

@@ -10,13 +10,13 @@ from typing import Any, Generic, TypeVar
 
 from holdfast.agent.health import Health
 
-Asked = TypeVar("Asked")
+RequestOrError = TypeVar("RequestOrError")
 """A request, or the error in an invalid one."""
 
 BACKLOG = 64
 """Most connections that asyncio accepts at once, and so the number by which the limit can be exceeded for a moment."""
 SHARE = 8
-"""The clients of one server may use one in this many descriptors of the process; the others are for repairs."""
+"""The clients of one server may use this fraction of the descriptors of the process; the others are for repairs."""
 SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 """Errors for which accepting a connection may succeed later."""
 NO_DESCRIPTORS = "descriptors-exhausted"
@@ -25,7 +25,7 @@ CALM = 5.0
 """Seconds from the last refusal to the end of that condition; asyncio tries to accept again each second."""
 
 
-class Connections(Generic[Asked]):
+class Connections(Generic[RequestOrError]):
     """Open connections of one server, at most `most`.
 
     `read` reads one request, `talk` answers it; `OSError` and `TimeoutError` from either end the connection. When all
@@ -35,8 +35,8 @@ class Connections(Generic[Asked]):
 
     def __init__(
         self,
-        read: Callable[[asyncio.StreamReader], Awaitable[Asked]],
-        talk: Callable[[Asked, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+        read: Callable[[asyncio.StreamReader], Awaitable[RequestOrError]],
+        talk: Callable[[RequestOrError, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
         refusal: Callable[[], bytes],
         most: int,
     ) -> None:
@@ -89,7 +89,7 @@ class Connections(Generic[Asked]):
             self._silent.pop(task, None)
             await self._talk(request, reader, writer)
         except asyncio.CancelledError:
-            if task not in self._open:  # it has lost its slot; its request may be on its way
+            if task not in self._open:  # the client has lost its slot; its request may be on its way
                 writer.write(self._refusal())
             raise
         finally:

@@ -1,4 +1,4 @@
-"""Lines of the log for people, and as JSON. A client that only reads the log needs no other module."""
+"""Lines of the log as text for terminals, and as JSON. A client that only reads the log needs no other module."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def width_of(descriptor: int) -> int | None:
 
 
 class Console:
-    """Lines for people: time, sentence, and the details indented below.
+    """Lines for terminals: time, sentence, and the details indented below.
 
     `width` returns the current number of columns.
     """

@@ -1,4 +1,4 @@
-"""Passwords, certificates and keys in files that the settings name, read with care for each connection."""
+"""Reads passwords, certificates and keys from files that the settings name, safely and again for each connection."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class CertificateSettings(Protocol):
 
     @property
     def key(self) -> Path | None:
-        """Its private key; None: in the file of the certificate."""
+        """The private key of the certificate; None: in the file of the certificate."""
 
 
 class Certificates(NamedTuple):
-    """What such files contain. `context` has checked it."""
+    """The content of such files. `context` has checked it."""
 
     ca: bytes | None
     cert: bytes | None
@@ -49,7 +49,7 @@ def read_certificates(settings: CertificateSettings) -> Certificates:
         context = ssl.create_default_context()
     else:
         ca = _read(settings.ca)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # it demands a certificate for the name of the server
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # demands a certificate for the name of the server
         try:
             context.load_verify_locations(cadata=ca.decode("ascii", "ignore"))
         except (ssl.SSLError, ValueError):
@@ -77,7 +77,10 @@ def read_password(path: Path) -> str:
 
 
 def _load(context: ssl.SSLContext, cert: bytes, key: bytes) -> None:
-    """Load a certificate and its key. OpenSSL only reads files: these are in memory, so what was checked is used."""
+    """Load a certificate and its key.
+
+    OpenSSL only reads files: these are in memory, so exactly the checked content is used.
+    """
     with _memory(cert) as cert_file, _memory(key) as key_file:
         context.load_cert_chain(f"/proc/self/fd/{cert_file.fileno()}", f"/proc/self/fd/{key_file.fileno()}", _no_phrase)
 

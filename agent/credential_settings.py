@@ -1,6 +1,6 @@
-"""Settings by which a host shows a server who it is: a user with a password, and a client certificate.
+"""Settings by which a host authenticates to a server: a user with a password, and a client certificate.
 
-A group of settings declares them after what names the server, so that they are checked against it.
+A group of settings declares them after the address of the server, so that they are checked against it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pydantic import AfterValidator, ValidationInfo
 from holdfast.agent.settings_types import Location
 
 NAME = r"[^\x00-\x1f\x7f]{1,1000}"
-"""The name of a user, which no server refuses for its characters."""
+"""The name of a user, without characters that servers refuse."""
 
 
 class Server(Protocol):
-    """Where a server is."""
+    """The address of a server."""
 
     @property
     def encrypted(self) -> bool:

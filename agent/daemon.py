@@ -64,7 +64,7 @@ for the whole time each time.
 BOOTED = Path("/run/systemd/system")
 """Exists where systemd runs the system and therefore announces a shutdown."""
 DOES = {False: "keeps this host as declared in", True: "changes nothing (noop) and compares this host with"}
-"""Whether the agent is in noop -> what its first line says that it does."""
+"""Whether the agent is in noop -> its activity in the first line of the log."""
 
 
 class Daemon:
@@ -82,7 +82,7 @@ class Daemon:
         """Number of signals to stop so far."""
 
     async def run(self) -> None:
-        """Run until SIGTERM or SIGINT. The second signal cancels what runs, the third kills.
+        """Run until SIGTERM or SIGINT. The second signal cancels all runs, the third kills.
 
         Raises `HoldfastError` or `OSError` if the agent cannot start.
         """
@@ -236,13 +236,13 @@ class Daemon:
         if not isinstance(event, Started):
             self._logs.emit(event)
         agent.insight.tell(event)
-        if isinstance(event, Started):  # sent before each repair; only these use it
+        if isinstance(event, Started):  # sent before each repair; only these parts use the event
             agent.triggers.tell(event)
             return
         agent.recorder.tell(event)
         if isinstance(event, PassStarted):
             return
-        if not isinstance(event, Ran):  # there is one for each run; these parts do not use it
+        if not isinstance(event, Ran):  # there is one event for each run; these parts do not use it
             agent.reloads.grains.tell(event)
             agent.pausing.tell(event)
         agent.triggers.tell(event)
@@ -264,7 +264,7 @@ class Daemon:
                 await asyncio.gather(self._agent.calls.stop(patience), self._agent.engine.stop(patience))
 
     def _goes_down(self, down: bool) -> None:
-        """React to the start of a shutdown, or to its cancellation."""
+        """Handle the start of a shutdown, or its cancellation."""
         engine = self._agent.engine
         (engine.pause if down else engine.resume)("going-down")
         self._agent.status.publish()
@@ -309,7 +309,7 @@ class Daemon:
 
 
 def _plugin_metrics(host: LocalHost) -> str:
-    """Return the metrics of plugins, without a module for them where there are none."""
+    """Return the metrics of plugins. Imports nothing if there are no plugins."""
     if host.plugins is None or not host.plugins.names:
         return ""
     from holdfast.agent.insight.plugin_metrics import plugin_metrics  # noqa: PLC0415 - see above

@@ -1,4 +1,4 @@
-"""Room on the disk of the agent's state: what only tells of the past leaves some of it to the journal.
+"""Space on the disk of the agent's state: records of the past leave some of it to the journal.
 
 Without its journal the agent may not change a resource that others watch, so records and kept content stop first.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 RESERVE = 16 << 20
 """Most bytes that are left free."""
 PART = 4
-"""At most this fraction of a small file system is left free; the records take at most as much."""
+"""At most this fraction of a small file system is left free; the records take at most this fraction, too."""
 
 
 def spare(directory: str | Path) -> int:

@@ -245,7 +245,7 @@ def _hardware(root: Path) -> Grains:
 
 
 def _virtual(root: Path) -> Grains:
-    """Return the virtualisation of this machine, from what firmware and PID 1 leave in files."""
+    """Return the virtualisation of this machine, from files of the firmware and of PID 1."""
     container = _line(root / "run/systemd/container") or ("docker" if (root / ".dockerenv").exists() else "")
     if container:
         return {"virtual": "container", "virtual_subtype": {"docker": "Docker", "lxc": "LXC"}.get(container, container)}
@@ -332,10 +332,7 @@ def _process(_: Path) -> Grains:
 
 
 def _try(call: Callable[[], str]) -> str:
-    """Return the result of a call; empty if it fails.
-
-    A missing directory or an unknown uid must not stop the others.
-    """
+    """Return the result of a call; empty if it fails: a missing directory or an unknown uid must not stop others."""
     try:
         return call()
     except (OSError, KeyError):

@@ -1,6 +1,6 @@
 """Calls of functions of interfaces, as `holdfast call` makes them: in the running agent, or in a process of their own.
 
-A call is prepared (provider, arguments), waits for its turn if it changes something, runs, and is recorded. Its answer
+A call is prepared (provider, arguments), waits for its claim if it changes something, runs, and is recorded. Its answer
 is a mapping ready for JSON with secrets masked: `result`, or `error` with its `code`.
 """
 
@@ -39,7 +39,7 @@ Code = Literal["usage", "missing", "failed", "timeout", "interrupted", "busy"]
 
 
 class CallRequest(NamedTuple):
-    """What a caller wants."""
+    """The request of a caller."""
 
     function: str
     """`pkg.install`."""
@@ -62,15 +62,15 @@ class CallRecord(NamedTuple):
     outcome: str
     """`done`, or the code of the error."""
     text: str
-    """What was changed or why the call failed, for people; may be empty."""
+    """The changes, or why the call failed, as text; may be empty."""
     duration: float
-    """Seconds, with the time that the call waited for its turn."""
+    """Seconds, with the time that the call waited for its claim."""
     changed: frozenset[Uid]
-    """Uids of what the call may have changed."""
+    """Uids of the things that the call may have changed."""
 
 
 class CallHost(Protocol):
-    """What calls need of `LocalHost`."""
+    """The part of `LocalHost` that calls use."""
 
     interfaces: Interfaces
     blocking: Blocking
@@ -81,21 +81,21 @@ class CallHost(Protocol):
 
 
 Call = tuple[Callable[[], Awaitable[Any]], Callable[[Any], Any]]
-"""Makes a call; masks the secrets of its result."""
-Turn = Callable[[Collection[Uid]], AbstractAsyncContextManager[None]]
-"""Begins when the caller may change these things."""
+"""Makes a call, and masks the secrets of its result."""
+ClaimThings = Callable[[Collection[Uid]], AbstractAsyncContextManager[None]]
+"""Returns the context in which a call may change these things."""
 
 
 class Remainder(NamedTuple):
-    """What is left of a call that has ended: a synchronous function that still changes something in its thread."""
+    """The remainder of a call that has ended: a synchronous function that still changes something in its thread."""
 
     threads: Threads
-    turn: AsyncExitStack
-    """Still holds the turn of the call."""
+    claims: AsyncExitStack
+    """Still holds the claim of the call."""
 
     async def end(self) -> None:
-        """Wait until the function has ended, and then end the turn; a cancellation ends the turn at once."""
-        async with self.turn:
+        """Wait until the function has ended, and then release the claim; a cancellation releases the claim at once."""
+        async with self.claims:
             await self.threads.end()
 
 
@@ -110,13 +110,13 @@ class CallRefused(Exception):
 class FunctionCall:
     """One call."""
 
-    def __init__(self, request: CallRequest, host: CallHost, turn: Turn, remains: str) -> None:
-        """`remains` says for messages what happens to a change that goes on in a thread after its call has ended."""
-        self._request, self._host, self._turn, self._remains = request, host, turn, remains
+    def __init__(self, request: CallRequest, host: CallHost, claim: ClaimThings, remains: str) -> None:
+        """`remains` is the text for messages about a change that continues in a thread after its call has ended."""
+        self._request, self._host, self._claim, self._remains = request, host, claim, remains
         self.changing = False
-        """Whether the call is at work on a change: it should not be abandoned then."""
+        """Whether the call is making a change: it should not be abandoned then."""
         self.remainder: Remainder | None = None
-        """Set if the call was ended in the middle of a change that nothing can interrupt."""
+        """Set if the call was ended during a change that cannot be interrupted."""
         self._things: frozenset[Uid] = frozenset()
         self._shown = request.function
         self._redactor = Redactor()
@@ -190,17 +190,17 @@ class FunctionCall:
         self._redactor = redactor_of(texts_of(values))
         words = (f"{name}={_written(arguments.brief(value))}" for name, value in function.shown(values).items())
         self._shown = " ".join([request.function, *words])
-        self._things = frozenset({("package", package)})  # nothing says whether it changes something
+        self._things = frozenset({("package", package)})  # whether it changes something is unknown
         return partial(function.call, values, request.timeout), self._redactor
 
     @asynccontextmanager
     async def _at_work(self) -> AsyncIterator[None]:
-        """Hold the turn of a call that changes something, beyond the body if a thread goes on with the change."""
+        """Hold the claim of a call that changes something, beyond the body if a thread continues the change."""
         if not self._things:
             yield
             return
-        async with AsyncExitStack() as turn:
-            await turn.enter_async_context(self._turn(self._things))
+        async with AsyncExitStack() as claims:
+            await claims.enter_async_context(self._claim(self._things))
             self.changing = True
             try:
                 with counted() as threads:
@@ -208,7 +208,7 @@ class FunctionCall:
             finally:
                 self.changing = False
                 if threads.busy:
-                    self.remainder = Remainder(threads, turn.pop_all())
+                    self.remainder = Remainder(threads, claims.pop_all())
 
     def _masked(self, bound: Bound, result: Any) -> Any:
         """Return a result as plain data with secrets masked.
@@ -270,7 +270,7 @@ class FunctionCall:
         return bound, call, given
 
     def _unknown(self, error: HoldfastError) -> CallRefused:
-        """Return the refusal of an unknown function; a name of Salt's gets the functions that it stands for."""
+        """Return the refusal of an unknown function. For a name of Salt's, it names the functions that replace it."""
         from holdfast.resources.execution import table  # noqa: PLC0415 - only for an error
 
         function = self._request.function
@@ -300,7 +300,7 @@ class FunctionCall:
         return {"test": True}
 
     def _note(self, signature: arguments.Signature, given: Mapping[str, Any]) -> None:
-        """Note what the record shows, and which values no text may contain."""
+        """Note the values for the record, and the secrets that no text may contain."""
         secret = {name: given[name] for name in signature.secret & given.keys()}
         shown = {name: MASK if name in secret else arguments.brief(value) for name, value in given.items()}
         self._redactor = Redactor({"secrets": dict(enumerate(secret.values()))}, shown)
@@ -309,7 +309,7 @@ class FunctionCall:
 
 
 def summary(result: Any, *, test: bool = False) -> str:
-    """Return in words what a call has changed, or with `test` would change; empty if its result is no change set."""
+    """Return the changes of a call as text, with `test` the expected ones; empty if its result is not a change set."""
     if not isinstance(result, Mapping) or not result.keys() >= {"changes", "comment", "reboot_required"}:
         return ""
     names = ", ".join(result["changes"])
@@ -318,7 +318,7 @@ def summary(result: Any, *, test: bool = False) -> str:
 
 
 def _written(value: Any) -> str:
-    """Return an argument as one writes it on the command line."""
+    """Return an argument as written on the command line."""
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return ",".join(value)
     return value if isinstance(value, str) else json.dumps(value, default=str)

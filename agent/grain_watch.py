@@ -87,7 +87,7 @@ class GrainWatch:
 
     def _heard(self, news: frozenset[EventTopic]) -> None:
         if any(topics([name]) & news for name in self._read() if name.startswith(CALLS)):
-            self._changed()  # results of calls may differ: render everything again
+            self._changed()  # results of calls may differ: render all templates again
         else:
             self.look()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 Severity = Literal["info", "warning", "error"]
-"""`info`: nothing is wrong, but something that an operator may want is not there."""
+"""`info`: there is no problem, but something that an operator may want is missing."""
 
 
 class HealthCondition(NamedTuple):

@@ -1,4 +1,4 @@
-"""Signals that end what runs in the foreground: one-shot runs, and calls of functions without an agent."""
+"""Signals that end work in the foreground: one-shot runs, and calls of functions without an agent."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let SIGINT, SIGTERM and SIGHUP (unless `nohup` ignores it) cancel what runs, so that it ends in order.
+    """Make SIGINT, SIGTERM and SIGHUP (unless `nohup` ignores it) cancel the running tasks, so that they end in order.
 
-    They are raised as `KeyboardInterrupt`.
+    The signals are raised as `KeyboardInterrupt`.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     interrupted = False

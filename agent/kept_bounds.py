@@ -1,4 +1,4 @@
-"""How much replaced content is kept; apart from `host/kept`, so that reading the settings imports no services."""
+"""How much replaced content is kept. Separate from `host/kept`, so that reading the settings imports no services."""
 
 from __future__ import annotations
 

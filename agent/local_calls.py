@@ -63,15 +63,16 @@ async def _call(settings: Settings, request: CallRequest, plugins: Mapping[str, 
     async with local_host(settings) as host:
         await host.use_plugins(plugins)
         with interruptible():
-            call = FunctionCall(request, host, partial(_Turn, settings.state_dir), REMAINS)
+            call = FunctionCall(request, host, partial(_LockClaim, settings.state_dir), REMAINS)
             answer, _ = await call.run()
             return answer
 
 
-class _Turn(AbstractAsyncContextManager[None]):
-    """Holds the lock that excludes an agent and other one-shot runs. Raises `CallRefused` while another holds it.
+class _LockClaim(AbstractAsyncContextManager[None]):
+    """Holds the lock that excludes an agent and other one-shot runs.
 
-    What remains of a call keeps the lock until this process has ended.
+    Raises `CallRefused` while another process holds it. The remainder of a call keeps the lock until this process has
+    ended.
     """
 
     def __init__(self, state_dir: Path, _: Collection[Uid]) -> None:

@@ -63,8 +63,8 @@ class LogBuffer:
 def _packed(entry: LogEntry) -> tuple[bytes | LogEntry, int]:
     """Return an entry in the form in which it takes the least memory, and its size.
 
-    Bytes take half the memory of the entry, and are made in less time than the size of an entry is found. An entry with
-    values of other types than those of Python's own data stays as it is.
+    Bytes take half the memory of the entry, and encoding takes less time than computing the size of an entry. An entry
+    with values of other types than those of Python's own data stays as it is.
     """
     try:
         data = marshal.dumps(cast("dict[str, Any]", entry))

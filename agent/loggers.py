@@ -1,4 +1,4 @@
-"""Loggers of our modules. structlog is imported for the first message, which few one-shot runs log."""
+"""Loggers of our modules. structlog is imported for the first message; most one-shot runs log none."""
 
 from __future__ import annotations
 

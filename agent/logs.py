@@ -1,7 +1,7 @@
 """The log: structlog writes to a terminal, as JSON lines or to journald, depending on settings and standard error.
 
 `narrate` puts the engine's events into sentences. All entries are also kept for a while and sent to followers
-(`holdfast log --follow`). `nonblocking_output` makes sure that no reader can make the agent wait.
+(`holdfast log --follow`). `nonblocking_output` ensures that no reader can make the agent wait.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes lines of the log and of progress without ever making the event loop wait for a reader.
+"""Writes lines of the log and of progress; the event loop never waits for a reader.
 
 The reader may be a terminal held with Ctrl-S, a pipe that no process reads, or a busy journald. Lines are queued up to
 a limit and written when the reader is ready. Lines beyond the limit are dropped, and the log says how many.
@@ -36,7 +36,10 @@ class NonblockingOutput(ABC):
 
     @abstractmethod
     def _send(self, data: bytes) -> bytes:
-        """Send what can be sent without waiting; return the rest. Raises `OSError` if the reader has closed its end."""
+        """Send as much as possible without waiting; return the rest.
+
+        Raises `OSError` if the reader has closed its end.
+        """
 
     @abstractmethod
     def _lost(self, count: int) -> bytes:
@@ -73,7 +76,7 @@ class NonblockingOutput(ABC):
         self._unwait()
 
     def _wait(self) -> None:
-        """Have the loop call `_drain` when the reader is ready; without a loop, wait here."""
+        """Make the loop call `_drain` when the reader is ready; without a loop, wait here."""
         if self._loop is not None:
             return
         try:

@@ -1,4 +1,4 @@
-"""Notifies systemd: ready, reloading, stopping, status, and that the event loop runs.
+"""Notifies systemd: ready, reloading, stopping, status, and the watchdog.
 
 The event loop itself feeds the watchdog, so that a hanging loop misses it. Without NOTIFY_SOCKET this module does
 nothing.

@@ -26,7 +26,7 @@ _FILTER: list[type[events.FileSystemEvent]] = [
     events.DirMovedEvent,
     events.DirAttribEvent,
 ]
-"""All events but opening, and closing without changes: our own reads cause those."""
+"""All events except opening, and closing without changes: our own reads cause these."""
 
 
 class DirectoryObserver:

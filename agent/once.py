@@ -38,15 +38,17 @@ def converge(
     timeout: float | None,
     whole: bool = False,
     only: Collection[str] | None = None,
-    onlooker: Callable[[str, str, bytes], None] | None = None,
+    on_output: Callable[[str, str, bytes], None] | None = None,
 ) -> PassRecord | None:
     """Converge the host (with `engine.noop`: only check); None if `timeout` seconds did not suffice.
 
     `whole`: the compiled states are all that the settings name for this host. `only`: identities to run, None for all.
-    `onlooker`: called with output of commands, see `LocalHost.onlooker`. Raises `KeyboardInterrupt` on SIGINT, SIGTERM
+    `on_output`: see `LocalHost.on_output`. Raises `KeyboardInterrupt` on SIGINT, SIGTERM
     and SIGHUP, after all running resources have ended.
     """
-    return asyncio.run(_converge(settings, compiled, emit, timeout=timeout, whole=whole, only=only, onlooker=onlooker))
+    return asyncio.run(
+        _converge(settings, compiled, emit, timeout=timeout, whole=whole, only=only, on_output=on_output)
+    )
 
 
 async def _converge(
@@ -57,7 +59,7 @@ async def _converge(
     timeout: float | None,
     whole: bool,
     only: Collection[str] | None,
-    onlooker: Callable[[str, str, bytes], None] | None,
+    on_output: Callable[[str, str, bytes], None] | None,
 ) -> PassRecord | None:
     async with (
         _memory(settings, emit) as (journal, directory, agent),
@@ -80,7 +82,7 @@ async def _converge(
             host.update(managed=compiled.managed)
             await host.use_plugins(compiled.plugins)
             listen = _read_ahead(host, settings, compiled, tell, only) if compiled.plugins else tell
-            host.onlooker = onlooker
+            host.on_output = on_output
             if settings.etcd.endpoints:
                 await host.world_database.use(settings.etcd, str(compiled.grains["id"]))
             health = Health()
@@ -121,7 +123,10 @@ async def _listening(
     directory: Path,
     agent: AgentBeside | None,
 ) -> AsyncIterator[tuple[RunRecords | None, Callable[[Event], None]]]:
-    """Yield the records, if the run has a state directory, and the listener of the engine, which also tells these."""
+    """Yield the records, if the run has a state directory, and the listener of the engine.
+
+    The listener also passes events to the records.
+    """
     async with AsyncExitStack() as stack:
         listeners, run = [emit, agent.tell] if agent else [emit], None
         if directory == settings.state_dir:
@@ -146,8 +151,11 @@ def _read_ahead(
     tell: Callable[[Event], None],
     only: Collection[str] | None,
 ) -> Callable[[Event], None]:
-    """Let the run read remote resources ahead; return the listener of the engine, which also tells this of changes."""
-    from holdfast.agent.remote.ahead import ReadAhead  # noqa: PLC0415 - most runs have no remote resources
+    """Make the run read remote resources ahead; return the listener of the engine.
+
+    The listener also passes changes to the reader.
+    """
+    from holdfast.agent.remote.read_ahead import ReadAhead  # noqa: PLC0415 - most runs have no remote resources
 
     calls = compiled.compilation.calls
     ahead = ReadAhead(calls if only is None else [call for call in calls if call.identity in only])
@@ -213,8 +221,8 @@ async def _memory(
     """Yield the journal, the directory for persistent data, and the agent beside which the run works, if there is one.
 
     If an agent runs, the journal is a copy of the agent's, which keeps writing it. A run that changes nothing has a
-    copy, if it may read the journal. Without a state directory (an ordinary user, the default location) nothing is
-    remembered.
+    copy, if it may read the journal. Without a state directory (an ordinary user, the default location), no data is
+    kept.
     """
     async with AsyncExitStack() as stack:
         directory = None if settings.engine.noop else _state_dir(settings.state_dir)

@@ -1,4 +1,4 @@
-"""Detects agents that manage this host from other states than a one-shot run: each would undo the other's changes."""
+"""Detects agents that manage this host with other states than a one-shot run: each would undo the other's changes."""
 
 from __future__ import annotations
 

@@ -40,11 +40,11 @@ def default_view_socket(state_dir: Path, control: Path | None) -> Path | None:
 
 
 class Sockets(NamedTuple):
-    """Where an agent listens."""
+    """The sockets at which an agent listens."""
 
     control: Path
     view: Path | None
-    """For viewers."""
+    """The socket for viewers."""
 
 
 def sockets_of(path: Path | None, overrides: Mapping[str, Any]) -> Sockets:
@@ -93,7 +93,7 @@ def _located(path: Path | None, overrides: Mapping[str, Any]) -> tuple[Path, Map
 
 
 def _locations(file: Path) -> tuple[dict[str, Any], CompileError | None]:
-    """Return the valid settings that say where the agent's own files are, and the error if they cannot be read."""
+    """Return the valid settings with the locations of the agent's own files, and the error if they cannot be read."""
     try:
         _, values = read_settings(file)
     except CompileError as error:

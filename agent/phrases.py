@@ -22,6 +22,6 @@ def first_of(names: Sequence[str]) -> str:
 def as_declared(name: str) -> str:
     """Return the comment of most kinds when there was nothing to do.
 
-    Displays leave it out: it only repeats the name.
+    Displays omit it: it only repeats the name.
     """
     return f"{name} is as declared"

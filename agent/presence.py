@@ -1,9 +1,9 @@
 """Checks that the files and directories of the configuration are still there.
 
-A directory that had content and is now missing or empty is an accident (an unmounted file system, a deployment that
-stopped half-way), not a request to manage nothing. The last good graph stays in force until the content is back. At the
-start there is no graph yet; the journal then says whether the states directory had content. To manage nothing, an
-administrator leaves an empty `top.sls`.
+A directory that had content and is now missing or empty is treated as an accident (an unmounted file system, an
+interrupted deployment), not as a request to manage nothing. The last good graph stays in force until the content is
+back. At the start there is no graph yet; the journal then says whether the states directory had content. To manage
+nothing, an administrator leaves an empty `top.sls`.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ class Presence:
         self._held: frozenset[Path] = frozenset()
 
     def demand(self, places: Iterable[Path]) -> None:
-        """Raise `CompileError` for places that had content and have none now."""
+        """Raise `CompileError` for paths that had content and have none now."""
         gone = [(place, _lacking(place)) for place in dict.fromkeys(places) if place in self._held]
         problems = [Problem(Location(str(place)), "configuration-gone", why, HINT) for place, why in gone if why]
         if problems:
             raise CompileError(problems)
 
     def expect(self, place: Path) -> None:
-        """Record that a place had content before the agent was started."""
+        """Record that a path had content before the agent was started."""
         self._held |= {place}
 
     def note(self, places: Iterable[Path]) -> None:
-        """Record which of these places have content now."""
+        """Record which of these paths have content now."""
         self._held = frozenset(place for place in places if not _lacking(place))
 
 
 def _lacking(place: Path) -> str:
-    """Return why a place has no content; empty if it has some or cannot be read. Hidden entries do not count."""
+    """Return why a path has no content; empty if it has some or cannot be read. Hidden entries do not count."""
     path = absolute(place)
     try:
         if not paths.exists(path):

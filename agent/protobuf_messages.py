@@ -1,4 +1,4 @@
-"""Message classes of protobuf without generated code, which would work with one range of versions of protobuf only."""
+"""Message classes of protobuf without generated code, which would work only with one range of versions of protobuf."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ class Reloads:
         self._presence.note(self._read_from(settings))
 
     async def _publish(self) -> None:
-        """Use the settings of messages and etcd, also if no states could be applied yet: that is published, too."""
+        """Use the settings of messages and etcd, even if no states could be applied yet: that failure is published."""
         settings, host = self.settings, self._host.facts.get("id", "")
         if (settings.mqtt.url is not None or settings.etcd.endpoints) and not host:
             try:
@@ -240,7 +240,7 @@ class Reloads:
         """
         self._presence.demand(self._read_from(settings))
         compiled = self._compiler.compile(settings)
-        self._presence.demand(self._read_from(settings))  # it may have disappeared meanwhile
+        self._presence.demand(self._read_from(settings))  # a directory may have disappeared meanwhile
         return compiled, frozenset(call.identity for call in compiled.compilation.calls)
 
     def _read_from(self, settings: Settings) -> tuple[Path, ...]:

@@ -17,7 +17,7 @@ from holdfast.agent.statedir import TOLD, Lock, private_directory
 from holdfast.resources.errors import HoldfastError
 
 PERIOD = 5.0
-"""Seconds between two checks. A check is some calls of stat, in a thread that ends with them."""
+"""Seconds between two checks. A check consists of some calls of stat, in a thread that ends with them."""
 RENEWED = "state-renewed"
 """Code of the health condition that names restored files."""
 TROUBLE = "state-trouble"
@@ -72,7 +72,7 @@ class SelfCheck:
         self._journal.check()
 
     def _renew_files(self, renewed: list[str]) -> None:
-        """Restore the directory and the lock if needed; add what had happened to `renewed`. Blocks."""
+        """Restore the directory and the lock if needed; add a description of the damage to `renewed`. Blocks."""
         now = _identity(self._directory)
         if now is None:
             _set_aside(self._directory)

@@ -1,4 +1,4 @@
-"""What all SQLite files of the agent have in common: how they are created, recognised as damaged, and set aside."""
+"""Common functions for all SQLite files of the agent: they create files, recognise damage, and set files aside."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 LOG_PAGES = 200
 """Pages of the log of writes (`-wal`) after which SQLite copies them into the file: it takes less than 1 MiB."""
 CACHE = 128
-"""KiB of pages that SQLite keeps of a file: the system has the file in its own cache."""
+"""KiB of pages of a file that SQLite keeps in memory: the system has the file in its own cache, too."""
 BESIDE = ("-wal", "-shm", "-journal")
 """Suffixes of all files that SQLite keeps beside a database."""
 
@@ -84,7 +84,7 @@ def set_aside(path: Path) -> Path:
 
 
 def clear(path: Path) -> None:
-    """Remove a file. Rename a directory, because a person may have created it."""
+    """Remove a file. Rename a directory, because an administrator may have created it."""
     info = status(path)
     if info is not None and stat.S_ISDIR(info.st_mode):
         _rename(path)

@@ -29,8 +29,8 @@ from holdfast.states.source.hostfiles import absolute
 
 CREDENTIALS = struct.Struct("3i")
 """Process, user and group of a peer."""
-ASKERS = 128
-"""Most queued processes that ask who holds a lock, between two checks of the holder."""
+CLIENTS = 128
+"""Most queued connections of processes that look for the holder of a lock, between two checks of the holder."""
 JOURNAL, LOCK = "journal.db", "lock"
 """Names of the files in a state directory."""
 APART = ("apply.db", "apply.db-wal", "apply.db-shm", "apply.lock")
@@ -90,7 +90,7 @@ class Lock:
 
         Raises the errors of `with`.
         """
-        self._forget_askers()
+        self._forget_clients()
         held = os.fstat(self._descriptor)
         found = self.path.lstat() if os.path.lexists(self.path) else None
         if found and (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino):
@@ -129,7 +129,7 @@ class Lock:
         claim = socket.socket(socket.AF_UNIX)
         try:
             claim.bind(name)
-            claim.listen(ASKERS)
+            claim.listen(CLIENTS)
         except OSError:
             claim.close()
             if pid := _holder(name):
@@ -142,14 +142,14 @@ class Lock:
         if self._name:
             self._name.close()
 
-    def _forget_askers(self) -> None:
-        """Close the connections of processes that asked for the holder, so that others can ask.
+    def _forget_clients(self) -> None:
+        """Close the connections of processes that have looked for the holder, to make room for others.
 
-        Any user may ask as fast as connections are closed, so at most as many are closed as can wait at once.
+        Any user may connect as fast as connections are closed, so at most as many are closed as the queue holds.
         """
         if self._name is not None:
             with suppress(OSError):
-                for _ in range(ASKERS + 1):
+                for _ in range(CLIENTS + 1):
                     self._name.accept()[0].close()
 
     def _locked(self, pid: object) -> LockedError:
@@ -163,18 +163,18 @@ class Lock:
 
 def _holder(name: str) -> int:
     """Return the process that holds a name, if a trusted user runs it; else 0."""
-    with socket.socket(socket.AF_UNIX) as asker:
-        asker.setblocking(False)  # do not wait for a queue that an attacker has filled
+    with socket.socket(socket.AF_UNIX) as client:
+        client.setblocking(False)  # do not wait for a queue that an attacker has filled
         try:
-            asker.connect(name)
+            client.connect(name)
         except OSError:
             return 0
-        pid, uid, _ = CREDENTIALS.unpack(asker.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
+        pid, uid, _ = CREDENTIALS.unpack(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
     return pid if uid in paths.trusted_uids() else 0
 
 
 def _advised(what: str, error: OSError) -> OSError | HoldfastError:
-    """Return an error that says what to do about a disk that cannot be written; other errors as they are."""
+    """Return an error with advice for a disk that cannot be written; other errors unchanged."""
     if error.errno not in (errno.EROFS, errno.ENOSPC, errno.EDQUOT):
         return error
     return refused_call(f"{what}: {error.strerror}; {_fix(str(error.strerror))}", error)
@@ -271,7 +271,7 @@ def _tell(journal: Journal, path: Path, health: Health) -> None:
 
 
 def _fix(why: str) -> str:
-    """Return advice for a person."""
+    """Return advice for an operator."""
     return next(
         (fix for words, fix in FIXES.items() if words in why),
         "check that its disk works and has room, and that its file system is writable",

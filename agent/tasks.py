@@ -38,7 +38,7 @@ class Tasks:
     async def end(self, task: asyncio.Task[Any], within: float | None = None) -> None:
         """Cancel a task that is no longer needed, and wait for its end; it is cancelled again after some seconds.
 
-        A report that it had ended by itself ends, too.
+        This also clears a report that the task had ended by itself.
         """
         task.cancel()
         if not (await asyncio.wait([task], timeout=within))[0]:

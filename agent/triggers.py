@@ -1,7 +1,7 @@
 """`trigger` for operators: runs one resource, and waits for the outcome.
 
-A run that has begun before may have read what the operator has changed since, so its outcome is no answer: the engine
-makes another one.
+A run that began earlier may have read the state from before a change of the operator, so its outcome is not the answer:
+the engine makes another run.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class _Caller:
     """A caller that waits for the outcome of a run."""
 
     asked: Callable[[], None]
-    """Called before the run begins whose outcome the caller waits for."""
+    """Called before the start of the run whose outcome the caller waits for."""
     earlier: asyncio.Task[None] | None
-    """The run that was under way when the caller came."""
+    """The run that was in progress when the caller came."""
     outcome: asyncio.Future[Outcome] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     @property

@@ -1,4 +1,4 @@
-"""The version of this Holdfast and the commit it was built from.
+"""The version of this Holdfast and the commit from which it was built.
 
 Imports only the standard library: the build uses it, too.
 """

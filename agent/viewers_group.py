@@ -7,7 +7,7 @@ import subprocess
 
 GROUP = "holdfast"
 MAKING = (("groupadd", "--system", GROUP), ("addgroup", "-S", GROUP))
-"""Commands of which each makes the group: that of the shadow tools, and that of busybox."""
+"""Alternative commands that make the group: one of the shadow tools, and one of busybox."""
 REMOVING = (("groupdel", GROUP), ("delgroup", GROUP))
 PATIENCE = 30.0
 """Seconds that a command may take."""

@@ -1,4 +1,4 @@
-"""Widths of text in columns of a terminal, and text fitted to a width."""
+"""Widths of text in columns of a terminal, and functions that fit text to a width."""
 
 from __future__ import annotations
 

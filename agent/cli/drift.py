@@ -17,7 +17,7 @@ from holdfast.agent.console import DIFF_COLOURS
 from holdfast.agent.host.kept import KeptFiles
 from holdfast.agent.kept_bounds import KEPT_BOUNDS
 from holdfast.agent.narrate import value_in_words
-from holdfast.agent.records.askers import described
+from holdfast.agent.records.actors import described
 from holdfast.agent.records.drifts import DONE, NEW, ORDER, SEEN, demand_drift, drifts, find, mark
 from holdfast.agent.records.history import HistoryRecord, pass_of
 from holdfast.agent.records.reading import RecordReader

@@ -15,7 +15,7 @@ from holdfast.agent.cli.options import print_rows
 from holdfast.agent.cli.terminal import Paper, say
 from holdfast.agent.console import DIFF_COLOURS
 from holdfast.agent.narrate import duration
-from holdfast.agent.records.askers import described
+from holdfast.agent.records.actors import described
 from holdfast.agent.records.history import LOST, Chosen, HistoryRecord, newest_first, pass_of
 from holdfast.agent.records.ids import time_of
 from holdfast.agent.records.reading import RecordReader

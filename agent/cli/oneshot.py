@@ -98,7 +98,7 @@ class OneShotRun:
             timeout=self._options.timeout,
             whole=not self._options.sls and source.grains is None and not any(source.overrides.values()),
             only=self._only,
-            onlooker=progress.output if progress else None,
+            on_output=progress.output if progress else None,
         )
 
     def _exit_code(self, record: PassRecord | None) -> ExitCode:

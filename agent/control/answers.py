@@ -21,7 +21,7 @@ PATIENCE = 10.0
 """Seconds that a client may take to send its request, or to read a response."""
 
 Encoder = Callable[[Any], bytes]
-"""Returns the line of a message, or the JSON of a part of one, as the client may see it."""
+"""Returns the line of a message, or the JSON of a part of one, without data that the client may not see."""
 Turn = Callable[[], AbstractAsyncContextManager[Any]]
 """Returns the context in which a part of a response is made."""
 
@@ -35,7 +35,7 @@ def encoded(message: Any, redactor: Redactor) -> bytes:
 def pieces(response: ControlResponse, encoder: Encoder) -> Iterator[bytes]:
     """Yield the line of a response, piece by piece.
 
-    An iterator in its data becomes a list, whose rows are made on the way.
+    An iterator in its data becomes a list; its rows are made as they are sent.
     """
     data = response.data if isinstance(response.data, dict) else {}
     lists = {key: value for key, value in data.items() if isinstance(value, Iterator)}

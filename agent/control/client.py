@@ -17,7 +17,7 @@ from holdfast.resources.paths.trust import called, trusted_uids
 from holdfast.states.source.hostfiles import absolute
 
 ENDING = 30.0
-"""Seconds to wait for the end of what was asked to stop, or is out of time."""
+"""Seconds to wait for the end of a request that was told to stop, or that has exceeded its time."""
 TIMEOUT = 30.0
 """Seconds to wait for a response."""
 LONG = 300.0
@@ -25,7 +25,7 @@ LONG = 300.0
 
 
 class NotListening(ControlError):
-    """No agent listens at the socket, so it has not got the request."""
+    """No agent listens at the socket, so no agent has received the request."""
 
 
 def ask(path: Path, request: ControlRequest, timeout: float = TIMEOUT) -> Any:

@@ -33,9 +33,9 @@ def peer_of(connection: socket.socket) -> Peer:
 class ClientConnection:
     """A connection whose request was read.
 
-    `encoder` makes lines of messages, without what the client may not see; `turn` is the context in which to make long
-    messages; `patience` is the number of seconds after which a client that does not read is dropped; `viewer` says
-    that it may only look.
+    `encoder` makes lines of messages, without data that the client may not see; `turn` is the context in which to make
+    long messages; `patience` is the number of seconds after which a client that does not read is dropped; `viewer` says
+    that the client may only look.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ClientConnection:
         self._writer.write(encode(message) + more)
 
     async def write(self, line: bytes) -> None:
-        """Send a line, and wait until the client has taken what was sent. Raises `TimeoutError`."""
+        """Send a line, and wait until the client has received it. Raises `TimeoutError`."""
         self._writer.write(line)
         await asyncio.wait_for(self._writer.drain(), self._patience)
 

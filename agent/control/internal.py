@@ -1,4 +1,4 @@
-"""Requests that no user makes: the programs of Holdfast send them."""
+"""Internal requests: only programs of Holdfast send them."""
 
 from __future__ import annotations
 

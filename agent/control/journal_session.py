@@ -2,7 +2,7 @@
 
 Each message is a line with the length of its JSON, then the JSON: `[operation, arguments...]`. The operations are named
 as those of the journal. The agent answers `intend` when the intent and all earlier messages are on the disk, or with
-the reason of a failure. If a run ends with an open intent, because it was killed for instance, the change counts as
+the reason of a failure. If a run ends with an open intent, for example because it was killed, the change counts as
 made. Operations in `REPEATED` can be sent again, to another agent or to the file, with the same effect.
 """
 
@@ -136,7 +136,7 @@ class JournalSession:
 
     @property
     def _by(self) -> str:
-        """Who changes resources in this session."""
+        """Description of the run that changes resources in this session."""
         return f"holdfast apply by uid {self.peer.uid}, process {self.peer.pid}"
 
     def _answered(self, key: str, task: asyncio.Task[None]) -> None:

@@ -1,4 +1,4 @@
-"""Selects the entries of the log that a client asks for."""
+"""Selects the entries of the log that a client has requested."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FAILURES = ("attempt-failed", "watch-failed")
 
 
 class LogFilter:
-    """Says of each entry whether the client wants it.
+    """Decides for each entry whether the client wants it.
 
     `identity`: only entries of this resource, or of those that match a pattern; `cause`: only entries with this cause;
     `failed`: only failures. Empty or false means any entry.

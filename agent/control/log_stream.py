@@ -20,7 +20,7 @@ QUEUE = 1000
 
 
 class LogStream:
-    """The entries that one client asks for."""
+    """The entries for one client."""
 
     def __init__(self, logs: Logs, chosen: LogFilter, client: ClientConnection, older: OlderLines) -> None:
         self._logs, self._chosen, self._client, self._older = logs, chosen, client, older

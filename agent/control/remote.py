@@ -32,7 +32,7 @@ STOPPED = "the agent has stopped"
 
 
 class OtherStates(ControlError):
-    """The agent manages other states than the run."""
+    """The states of the agent are not those of the run."""
 
 
 class Unreachable(ControlError):
@@ -168,7 +168,7 @@ class AgentConnection:
                 if (asked := self._asked.pop(str(said.get("done")), None)) and not asked.done():
                     asked.set_result(str(said.get("error", "")))
         except OSError:
-            pass  # as if the agent had sent nothing
+            pass  # treated as if the agent had sent nothing
         except ValueError as error:
             return f"cannot understand the agent: {error}"
         return STOPPED

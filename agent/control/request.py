@@ -1,8 +1,7 @@
 """Requests of the control socket.
 
-Each is a dataclass: its fields are what a client sends, `answer` is what the agent does.
-The request of a verb of the command line is in the module of the verb (`agent/verbs`); `internal` has the requests that
-no user makes.
+Each is a dataclass: a client sends its fields, and the agent executes `answer`. The request of a verb of the command
+line is in the module of the verb (`agent/verbs`); `internal` has the internal requests.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 Viewers = Literal["no", "masked", "whole"]
 """Whether viewers may send a request (`view_server`).
 
-`masked`: yes, and `viewers.masked` decides what they see of the answer; `whole`: yes, and the handler answers them
-nothing that is not for everyone.
+`masked`: yes, and `viewers.masked` removes private fields from the answer; `whole`: yes, and the handler itself gives
+them only public data.
 """
 
 declared: dict[str, type[ControlRequest]] = {}
@@ -41,7 +40,7 @@ class ControlRequest(ABC):
 
     verb: ClassVar[str]
     viewers: ClassVar[Viewers]
-    stream: ClassVar[bool]  # the answer lasts: it consists of messages that the handler makes in turns of the client
+    stream: ClassVar[bool]  # the answer is a stream of messages, which the handler makes in turns of the client
     __pydantic_config__ = {"extra": "forbid", "strict": True}  # noqa: RUF012 - not a field: pydantic reads it
 
     def __init_subclass__(cls, verb: str, viewers: Viewers = "no", *, stream: bool = False) -> None:
@@ -53,7 +52,7 @@ class ControlRequest(ABC):
 
     @abstractmethod
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
-        """Do what is requested, in the agent, and return the data of the response, ready for JSON.
+        """Execute the request in the agent; return the data of the response, ready for JSON.
 
         Raises `ControlError` to refuse.
         """

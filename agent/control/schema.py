@@ -6,8 +6,8 @@
     <- {"entry": {...}}
     <- {"entry": {...}}
 
-A response with `ok` is the last one of its connection. `request` says what a request is; the module of each verb in
-`agent/verbs` has its own. For what follows the requests `apply` and `plan`, see `journal_session`.
+A response with `ok` is the last one of its connection. `request` has the base of requests; the module of each verb in
+`agent/verbs` has its own request. `journal_session` describes the messages after the requests `apply` and `plan`.
 """
 
 from __future__ import annotations
@@ -34,16 +34,14 @@ SOCKET_PATH_LIMIT = 107
 
 
 Refusal = Literal["", "no-agent", "not-permitted", "not-understood", "busy", "gone"]
-"""Reason for programs why a request has failed. Empty: the agent has understood the request and refuses it.
-
-`gone`: what was asked for is no longer kept.
-`busy`: the agent has done nothing, and may accept the same request later.
+"""Reason for programs why a request has failed. Empty: the agent has understood the request and refuses it. `gone`: the
+requested data is no longer kept. `busy`: the agent has done nothing, and may accept the same request later.
 """
 REFUSALS: tuple[Refusal, ...] = get_args(Refusal)
 
 
 class ControlError(HoldfastError):
-    """The agent could not be asked, or has refused."""
+    """The agent could not be reached, or has refused the request."""
 
     def __init__(self, text: str, code: Refusal = "") -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""The file of a socket that the agent listens at."""
+"""The file of a socket at which the agent listens."""
 
 from __future__ import annotations
 

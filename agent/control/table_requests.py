@@ -61,7 +61,7 @@ class ListRecords(ControlRequest, verb="list", viewers="whole"):
             raise ValueError(f"a page has 1 to {MOST} records, not {self.limit}")
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
-        """Return the records, and a revision: `subscribe` after it tells all writes that they may not show."""
+        """Return the records, and a revision: `subscribe` after it yields all writes that they may not include."""
         async with _store(agent) as api:
             revision = await api.revision()
             page = await api.page(
@@ -84,7 +84,7 @@ class Subscribe(ControlRequest, verb="subscribe", viewers="whole", stream=True):
     """Only writes after this revision; by default those from now on."""
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
-        """Send each write, and a revision whenever all writes up to it were sent, first of all the one to begin with.
+        """Send the first revision, then each write, and a revision whenever all writes up to it were sent.
 
         Refuses with the code `gone` if the writes after the revision are no longer kept: then list the tables again.
         """
@@ -104,7 +104,8 @@ async def _follow(api: NbApi, models: Sequence[type[Model]], revision: int, clie
                 sending.result()
         finally:
             sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)  # the client has gone: its errors tell nothing more
+            # The client has disconnected: errors of its connection have no meaning.
+            await asyncio.gather(sending, return_exceptions=True)
 
 
 async def _send_writes(api: NbApi, models: Sequence[type[Model]], revision: int, client: ClientConnection) -> None:

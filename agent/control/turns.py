@@ -1,4 +1,4 @@
-"""Turns in which viewers use the event loop: one viewer at a time, and all viewers together for a part of the time."""
+"""Turns of viewers in the event loop: one viewer at a time, and all viewers together for a limited part of the time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ REST = 4.0
 
 
 class Turns:
-    """The turns of one server. Repairs and requests of root go on between them, however many viewers ask for more."""
+    """The turns of one server. Repairs and requests of root continue between them, however many viewers are waiting."""
 
     def __init__(self) -> None:
         self._free = asyncio.Lock()
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Hold the turn during the block. The next one begins after a rest, also if the viewer is gone by then."""
+        """Hold the turn during the block.
+
+        The next turn begins after a pause, even if the viewer has disconnected by then.
+        """
         await self._free.acquire()
         loop = asyncio.get_running_loop()
         began = loop.time()

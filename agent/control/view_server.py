@@ -1,7 +1,7 @@
 """The socket for viewers: users who may look at this agent and change nothing.
 
-They are the members of one group. They get less than root, see `viewers` for what they do not see, and can neither
-delay the agent nor root: their connections are accepted slowly, have slots of their own, and share turns.
+They are the members of one group. They see less than root (`viewers`), and can delay neither the agent nor root: their
+connections are accepted slowly, have slots of their own, and share turns.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ViewServer:
         self._connections = Connections(read_request, self._talk, _refusal, CLIENTS)
 
     async def start(self) -> None:
-        """Listen. Without the group, or if the socket cannot be made, do not, and set a health condition."""
+        """Listen. If there is no such group, or the socket cannot be made, set a health condition instead."""
         try:
             self._gid = (await self._blocking(grp.getgrnam, self._group)).gr_gid
             listener = await self._blocking(self._file.make, self._gid)
@@ -89,7 +89,7 @@ class ViewServer:
         self._health.clear(UNAVAILABLE)
 
     async def renew(self) -> str:
-        """Listen again if the socket was removed or replaced; return the sentence about that, or an empty text."""
+        """Listen again if the socket was removed or replaced; return a sentence about that, or an empty text."""
         listened = self._accepting is not None
         if listened and not await self._blocking(self._file.lost):
             return ""
@@ -130,7 +130,7 @@ class ViewServer:
                 await asyncio.sleep(PACE)
 
     async def _serve(self, connection: socket.socket) -> None:
-        """Serve one connection, if its user may look and has not too many."""
+        """Serve one connection, if its user is a viewer and has not too many connections."""
         try:
             uid = self._admitted(connection).uid
         except (ControlError, OSError) as error:
@@ -211,7 +211,7 @@ def _groups_of(connection: socket.socket) -> Sequence[int]:
 
 
 def _many_groups_of(connection: socket.socket) -> Sequence[int]:
-    """Return the same for a peer with more groups than fit into the longest answer that Python's `getsockopt` takes."""
+    """Return the groups of a peer with more of them than fit into the longest answer of Python's `getsockopt`."""
     import ctypes  # noqa: PLC0415 - few users have so many groups
 
     groups = (ctypes.c_uint32 * MOST_GROUPS)()
@@ -228,7 +228,7 @@ def _refusal() -> bytes:
 
 
 def _refuse(connection: socket.socket, error: Exception) -> None:
-    """Close a connection that is not served; tell the reason, which a new connection has room for."""
+    """Close a connection that is not served; send the reason, for which a new connection has room."""
     with contextlib.suppress(OSError):
         connection.send(_line(error))
     connection.close()

@@ -1,7 +1,7 @@
-"""What viewers see of an answer: a user of this host learns nothing that the user could not read otherwise.
+"""Removes private data from answers to viewers, who learn nothing that each user of the host could not read otherwise.
 
-Each mapping of an answer is decided by itself, field by field. Names, states, times and counts are for everyone. All
-other fields, such as comments, diffs, arguments and texts of messages, are shown only if the mapping says that it is
+Each mapping of an answer is decided by itself, field by field. Names, states, times and counts are public. All other
+fields, such as comments, diffs, arguments and texts of messages, are shown only if the mapping says that it is
 `public`, or if its `code` stands for a message without such values. A field that this module does not know is hidden.
 """
 
@@ -29,13 +29,13 @@ ENTRY = "time level logger resource pass code called uid severity since pauses r
 OPEN_FIELDS = frozenset(f"{AGENT} {ROW} {EXPLANATION} {RUN} {ENTRY} data ok error entry frame kept recorded".split())
 """Fields that each viewer may see, in every mapping; mappings and lists in them are decided in turn."""
 AUTHORS = frozenset({"by", "changed_by"})
-"""Fields that hold a process: who changed or asked for something."""
+"""Fields that contain a process, which changed or requested something."""
 AUTHOR = frozenset({"pid", "name", "uid", "user", "login", "unit", "way"})
-"""What viewers see of a process, as of those in records: all but its command line, which belongs to its user."""
+"""The public fields of a process, as in records: all but its command line, which belongs to its user."""
 MESSAGE = frozenset({"event", "text"})
-"""The fields that a `code` in `OPEN_CODES` opens."""
+"""The fields that a `code` in `OPEN_CODES` makes public."""
 WHOLE = frozenset({"counts", "paused", "pauses", "pass", "reload"})
-"""Fields that are shown with all that is in them. The reason of a pause is written for everyone."""
+"""Fields that are shown with all of their content. The reason of a pause is written for everyone."""
 OPEN_CODES = frozenset({
     "config-polling", "dbus-gone", "descriptors-exhausted", "flapping", "interrupted", "left", "metrics-unavailable",
     "metrics-unwritten", "noticed", "not-undone", "owed-dropped", "packages-in-other-hands", "pass-began",
@@ -49,7 +49,7 @@ OPEN_CODES = frozenset({
 
 
 def masked(value: Any) -> Any:
-    """Return what viewers see of an answer, or of a part of one. Iterators stay iterators."""
+    """Return the public part of an answer, or of a part of one. Iterators stay iterators."""
     if isinstance(value, Mapping):
         return _masked(value)
     if isinstance(value, (list, tuple)):
@@ -60,7 +60,7 @@ def masked(value: Any) -> Any:
 
 
 def _masked(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mapping with the fields that are not for viewers hidden."""
+    """Return a mapping in which the private fields are hidden."""
     public, told = row.get("public") is True, row.get("code") in OPEN_CODES
     shown = {name: _field(name, value, public=public, told=told) for name, value in row.items()}
     if "event" in row and (row.get("by") or not (public or told)):
@@ -70,7 +70,7 @@ def _masked(row: Mapping[str, Any]) -> dict[str, Any]:
     if shown.get("comment") == HIDDEN and row.get("result") is True:
         shown["comment"] = ""  # nothing is wrong
     if "health" in row and all(each.get("code") in OPEN_CODES for each in row["health"]):
-        shown["status"] = row.get("status")  # it may repeat the text of a condition
+        shown["status"] = row.get("status")  # the text may repeat that of a condition
     return shown
 
 
@@ -83,12 +83,12 @@ def _field(name: str, value: Any, *, public: bool, told: bool) -> Any:
 
 
 def _author(by: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what viewers see of a process."""
+    """Return the public fields of a process."""
     return {name: value for name, value in by.items() if name in AUTHOR}
 
 
 def _sentence(entry: Mapping[str, Any]) -> str:
-    """Return a sentence about an entry of the log, made from the fields that everyone may see."""
+    """Return a sentence about an entry of the log, made from its public fields."""
     if not entry.get("resource"):
         return HIDDEN
     what, lasted, by = entry.get("what") or entry.get("result"), entry.get("duration"), _author(entry.get("by") or {})

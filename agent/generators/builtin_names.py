@@ -109,5 +109,5 @@ def _lines(table: Mapping[str, str]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    cast("dict[str, str]", builtin.KIND_MODULES).clear()  # what has moved to another module is no error here
+    cast("dict[str, str]", builtin.KIND_MODULES).clear()  # names that have moved to another module are no error here
     Path(sys.argv[1]).write_text(written(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The page docs/calls.md: all execution functions, with what they map to, and why others do not exist."""
+"""The page docs/calls.md: all execution functions with the functions that they call, and why others do not exist."""
 
 from __future__ import annotations
 

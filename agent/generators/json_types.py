@@ -26,7 +26,7 @@ def _plain(word: str) -> Callable[[Type], Schema]:
 
 
 def _boolean(_: Type) -> Schema:
-    """Return the schema of a boolean: also in quotes, and the words of YAML 1.1, which YAML 1.2 reads as text."""
+    """Return the schema of a boolean, which may be in quotes, or a word of YAML 1.1, which YAML 1.2 reads as text."""
     said = "write true or false"
     return {"type": ["boolean", "string"], "pattern": BOOLEANS, "patternErrorMessage": said, "errorMessage": said}
 

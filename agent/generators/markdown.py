@@ -1,4 +1,4 @@
-"""Parts of pages: tables and lists in Markdown, and the behaviour of a kind in words."""
+"""Parts of pages: tables and lists in Markdown, and the behaviour of a kind as text."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def fields_table(title: str, fields: Iterable[Field]) -> Iterator[str]:
 
 
 def null_differs(field: Field) -> bool:
-    """Return whether a field may be null, which means something else than to leave it out."""
+    """Return whether a field may be null with another meaning than an omitted field."""
     return NONE in members(field.type) and field.default not in (ABSENT, None, "", [], {})
 
 
 def type_text(type_: Type, *, links: bool = True) -> str:
-    """Return a type for people; a record by its name, a list or mapping with the type of its items."""
+    """Return a type as text; a record by its name, a list or mapping with the type of its items."""
     found = []
     for member in members(type_):
         if member.type == "record":
@@ -78,7 +78,7 @@ def listed(title: str, items: Mapping[str, str], *, code: bool = True) -> Iterat
 
 
 def abilities(kind: KindModel) -> dict[str, str]:
-    """Return what a kind does besides its arguments: word -> text."""
+    """Return the abilities of a kind apart from its arguments: word -> text."""
     found = {
         "effects": ", ".join(kind.effects),
         "events": kind.watch,

@@ -121,7 +121,7 @@ class _ModulePage:
         yield from table(rows)
 
     def _type(self, type_: Type) -> str:
-        """Return a type for people, with links to what declares it."""
+        """Return a type as text, with links to its declarations."""
         return " or ".join(dict.fromkeys(self._member(each) for each in members(type_)))
 
     def _member(self, type_: Type) -> str:
@@ -151,7 +151,7 @@ class _ModulePage:
 
 
 def behaviour(kind: KindModel) -> Iterator[tuple[str, str]]:
-    """Yield what the agent does with a remote kind: word, text."""
+    """Yield the behaviour of a remote kind: word, text."""
     remote = kind.remote or Remote("")
     polled = f"checked every {remote.poll:g} seconds, because it reports no events"
     yield "events", polled if remote.poll else "the provider reports changes at once"
@@ -164,7 +164,7 @@ def behaviour(kind: KindModel) -> Iterator[tuple[str, str]]:
 
 
 def restrictions(type_: Type) -> list[str]:
-    """Return the restrictions of a type in words."""
+    """Return the restrictions of a type as text."""
     unit = {"text": "character", "bytes": "byte"}.get(type_.type, "item")
     limits = {
         "at least {}": type_.minimum,

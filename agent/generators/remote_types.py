@@ -1,6 +1,6 @@
-"""Types and rules of packages as JSON Schema (draft-07): what `plugins/decode.py` accepts in state files.
+"""Types and rules of packages as JSON Schema (draft-07), equal to those of `plugins/decode.py` for state files.
 
-Unlike arguments of built-in kinds, these are not converted: a number in quotes is not a number.
+Unlike arguments of built-in kinds, values are not converted: a number in quotes is not a number.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from holdfast.agent.model.types import Type
 NOT_NULL: Schema = {"not": {"type": "null"}}
 DURATION = r"^(?:[0-9]+(?:[.][0-9]+)?(?:us|ms|s|m|h|d))+$"
 OF_PYTHON = re.compile(r"\(\?(?![:=!]|<[=!])|\\(?![\^$\\.*+?()\[\]{}|/\-dDwWsSbBnrtfvxu1-9]|$)|[*+?}]\+")
-"""What an expression of JavaScript, by which an editor matches texts, cannot have; such a pattern is left out."""
+"""Syntax that expressions of JavaScript, which editors use, do not have; a pattern with it is left out."""
 STATE: Schema = {
     "type": "object",
     "properties": {"ref": {"description": "ID of the state that declares the resource.", "type": "string"}},
     "required": ["ref"],
     "additionalProperties": False,
 }
-"""The state that declares a resource, in place of its identifier."""
+"""Schema of a reference by the state that declares the resource, in place of its identifier."""
 
 
 def remote_schema(type_: Type) -> Schema:
@@ -116,7 +116,7 @@ def remote_field(field: Field) -> Schema:
 
 
 def described(field: Field) -> Iterator[str]:
-    """Yield the sentences that documentation has about a field."""
+    """Yield the sentences of the documentation about a field."""
     if field.doc:
         yield field.doc if field.doc.endswith((".", "!", "?", "`")) else f"{field.doc}."
     if field.unit:
@@ -155,7 +155,10 @@ def _definition(record: Record) -> Schema:
 
 
 def rules_of(rules: Iterable[Rule], given: Callable[[str], Schema]) -> Iterator[Schema]:
-    """Yield the schemas of rules; `given` is that of what has a field. An order of values has no schema."""
+    """Yield the schemas of rules; `given` returns the schema for data that have a field.
+
+    Rules on the order of values have none.
+    """
     for rule in rules:
         each = [given(name) for name in rule.fields]
         if (schema := _rule(rule.rule, each)) is not None:

@@ -24,7 +24,7 @@ OPTIONS: Schema = {
     "maxProperties": 1,
     "additionalProperties": {"type": "string", "description": "environment: name of a file"},
 }
-"""An item of a target that is no name: an option, or a name with its environment."""
+"""An item of a target that is not a name: an option, or a name with its environment."""
 TARGET: Schema = {"type": "array", "items": {"anyOf": [NAMES, OPTIONS]}}
 
 

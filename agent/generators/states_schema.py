@@ -2,7 +2,7 @@
 
 A state is written in one of Salt's two forms: `file.managed:` with a list of arguments, or `file:` with a list that has
 the function as one of its items. Each item of a list is a mapping of arguments. An editor cannot know other files, so
-the schema accepts an argument that is missing if the state can get it from elsewhere (`use`, `recv`, `names`).
+the schema accepts that an argument is missing if the state can get it from elsewhere (`use`, `recv`, `names`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from holdfast.states.requisite_kinds import RECV
 ELSEWHERE = (USE, RECV, "names")
 """Arguments that can provide the value of another argument."""
 HIDDEN: Schema = {"^__": {}}
-"""Keys that the compiler leaves out: `patternProperties`."""
+"""Keys that the compiler ignores: `patternProperties`."""
 LINK: Schema = {"type": "object", "minProperties": 1, "maxProperties": 1}
 """A mapping with one key."""
 TARGETS: Schema = {
@@ -74,7 +74,7 @@ def package_schema(package: Package) -> Schema:
 
 
 def _schema(model: SystemModel, kinds: Iterable[KindModel], records: Schema, unchecked: Schema) -> Schema:
-    """Return the schema with these kinds and records. `unchecked` has patterns of keys with which anything is legal."""
+    """Return the schema with these kinds and records. `unchecked` has patterns of keys whose values are not checked."""
     common = _common(model)
     found = {**records, **{f"argument {name}": schema for name, schema in common.items()}}
     families: dict[str, list[KindModel]] = {}
@@ -173,7 +173,7 @@ def _description(kind: KindModel) -> str:
 
 
 def _rules(kind: KindModel, arguments: Schema) -> Iterator[Schema]:
-    """Yield the rules for a list of arguments as a whole: what is required, and which others are accepted."""
+    """Yield the rules for a list of arguments as a whole: required arguments, and others that are accepted."""
     for field in kind.fields:
         if field.required and not field.out:
             yield {**_contains(field.name, *ELSEWHERE), "errorMessage": f"{kind.name} needs the argument {field.name}"}
@@ -185,7 +185,7 @@ def _rules(kind: KindModel, arguments: Schema) -> Iterator[Schema]:
 
 
 def _remote_rules(kind: KindModel) -> Iterator[Schema]:
-    """Yield the rules of a remote kind for its list of arguments, for a state that takes none from elsewhere."""
+    """Yield the rules of a remote kind for its list of arguments, if the state takes none from elsewhere."""
     if kind.remote is None:
         return
     for rule in rules_of(kind.remote.rules, _given):
@@ -248,7 +248,7 @@ def _texts(unchecked: Schema) -> list[Schema]:
 
 
 def _extend(kinds: Iterable[KindModel], families: Iterable[str], unchecked: Schema) -> Schema:
-    """Return the schema of `extend`: arguments of states of other files, of which nothing is required."""
+    """Return the schema of `extend`: arguments of states of other files, all of them optional."""
     known: dict[str, Any] = {kind.name: _list_of(kind) for kind in kinds}
     loose = {"type": "array", "items": {"type": ["string", "object"]}}
     states = {

@@ -1,6 +1,6 @@
 """Addresses of the network interfaces from rtnetlink(7), as getifaddrs(3) returns them.
 
-An import of psutil for this purpose would take a tenth of a short run.
+An import of psutil for this purpose would take a tenth of the time of a short run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The thread that reads which processes have changed entries of marked directories, and who these processes are.
 
-It also answers what it remembers of them. `namer` starts and asks it.
+It keeps what it has read, and answers questions of `namer`, which starts it.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from holdfast.agent.host.path_nodes import held
 from holdfast.resources.author import Author
 
 KEPT = 4096
-"""Most entries of directories whose last change is remembered."""
+"""Most entries of directories for which the last change is kept."""
 RECENT = 256
-"""Most processes that are remembered after they have been read."""
+"""Most processes that are kept after they have been read."""
 REUSE = 1.0
-"""Seconds for which a process is not read again. A number is not given to another process so soon."""
+"""Seconds for which a process is not read again. The kernel does not give its number to another process so soon."""
 PROGRAM = 10.0
-"""The same for a process that was read when it began to execute a program: another program is another report."""
+"""The same for a process that was read when it began to execute a program: each further program is reported."""
 RATE, BURST = 100.0, 200.0
-"""How often per second the thread reads events without being asked, and how often after a rest."""
+"""How often per second the thread reads events without a request, and how often at once after a pause."""
 PROGRAMS, BURST_OF_PROGRAMS = 500.0, 1000.0
 """The same for processes that begin to execute a program."""
 REST = 0.02
 """Seconds for which the thread collects events in a flood."""
 READS = 64
-"""Most buffers of events that are read before the thread does what it is asked: a flood must not keep that waiting."""
+"""Most buffers of events that are read before the thread handles requests: a flood must not delay these."""
 PRIORITY = -10
 """Nice value of the thread: a process that ends within a millisecond is read before it is gone."""
 END = 2.0
@@ -63,7 +63,7 @@ class RateBudget:
         self._left, self._at = burst, time.monotonic()
 
     def take(self) -> bool:
-        """Return whether it may happen once more, and count that."""
+        """Return whether the action is allowed now, and count it."""
         now = time.monotonic()
         self._left = min(self._burst, self._left + (now - self._at) * self._rate)
         self._at = now
@@ -74,7 +74,10 @@ class RateBudget:
 
 
 class AuthorReader:
-    """The thread, which alone reads the group and writes what is remembered. Raises `OSError` and `RuntimeError`."""
+    """The thread: the only reader of the group, and the only writer of the changes that are kept.
+
+    Raises `OSError` and `RuntimeError`.
+    """
 
     def __init__(self, programs: Executions | None = None) -> None:
         self.group = FanotifyGroup(processes=True)
@@ -98,7 +101,7 @@ class AuthorReader:
             raise
 
     def ask(self, job: Callable[[], None]) -> None:
-        """Have the thread do something after it has read all pending events."""
+        """Make the thread call a function after it has read all pending events."""
         self._asked.append(job)
         os.eventfd_write(self._bell, 1)
 
@@ -133,7 +136,7 @@ class AuthorReader:
             self._read()
 
     def _read(self) -> None:
-        """Read pending events, then do what was asked before."""
+        """Read pending events, then handle the requests that came before."""
         asked = len(self._asked)
         for _ in range(READS):
             if not (events := self.group.read()):
@@ -158,7 +161,7 @@ class AuthorReader:
         return calm
 
     def _note(self, events: Sequence[FileEvent]) -> None:
-        """Read the processes of some events, each process once, and remember which entries they have changed."""
+        """Read the processes of some events, each process once, and note which entries they have changed."""
         read: dict[int, Process] = {}
         for event in events:
             try:
@@ -174,7 +177,7 @@ class AuthorReader:
                     os.close(event.pidfd)
 
     def _process(self, event: FileEvent) -> Process:
-        """Return the process of an event, as it was read a moment ago: it may have ended since."""
+        """Return the process of an event, as it was last read: it may have ended since."""
         until, known = self._known.get(event.pid, (0.0, None))
         if known is not None and time.monotonic() < until:
             return known
@@ -183,7 +186,7 @@ class AuthorReader:
         return process
 
     def _remember(self, pid: int, process: Process, seconds: float) -> None:
-        """Remember a process that could be read."""
+        """Keep a process that could be read."""
         if process.author.name or process.own:
             _keep(self._known, pid, (time.monotonic() + seconds, process), RECENT)
 
@@ -197,7 +200,7 @@ class AuthorReader:
             try:
                 with held(directory, follow=True) as path, opened(path, follow=True) as place:
                     seen = self._seen.get((key_of(place), name))
-            except OSError:  # removed: the change of an entry above it tells who did it
+            except OSError:  # removed: the change of an entry above it has the process
                 continue
             if seen is not None and seen.at >= since and (found is None or seen.at > found.at):
                 found = seen
@@ -205,7 +208,7 @@ class AuthorReader:
 
 
 def _keep(memory: OrderedDict[Key, Value], key: Key, value: Value, most: int) -> None:
-    """Remember something as the newest, and forget the oldest if there is too much."""
+    """Add an entry as the newest; forget the oldest ones beyond the limit."""
     memory[key] = value
     memory.move_to_end(key)
     if len(memory) > most:

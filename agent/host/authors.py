@@ -1,8 +1,8 @@
 """Reads who a process is from /proc, at once: many processes end a moment after they have changed a file.
 
-The command line lies in the memory of the process, and an untrusted user can make a read of it wait for ever (a page of
-a file system in user space). So it is read only of processes that run as a trusted user in every respect. Everything
-else is kept by the kernel, and never waits.
+The command line lies in the memory of the process, and an untrusted user can block a read of it forever (a page of a
+file system in user space). So the command line is read only if all user IDs of the process are those of trusted users.
+The kernel keeps everything else, so no other read blocks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.resources import paths
 from holdfast.resources.author import NO_LOGIN, Author
 
 STATUS = 4096
-"""Most bytes of a file of /proc that are read; of a longer command line, the rest is not known."""
+"""Most bytes that are read from a file of /proc; the rest of a longer command line is unknown."""
 GENERATIONS = 16
 """Most ancestors of a process that are compared with the agent."""
 UNITS = (".service", ".scope", ".socket", ".mount", ".swap")
@@ -32,7 +32,7 @@ class Process(NamedTuple):
 
     author: Author
     own: bool = False
-    """It is the agent, or works for it."""
+    """The process is the agent, or works for it."""
 
 
 class Processes:

@@ -65,12 +65,12 @@ class Backends:
         namer: Namer | None = None,
         choice: Choice = "auto",
     ) -> None:
-        self._calm, self._loose = (_Order.of(opened, closing, choice) for _ in range(2))
+        self._trusted, self._untrusted = (_Order.of(opened, closing, choice) for _ in range(2))
         self._namer = namer
 
     def __len__(self) -> int:
         """Return the number of watches."""
-        return sum(len(backend.entries) for backend in (*self._calm.backends, *self._loose.backends))
+        return sum(len(backend.entries) for backend in (*self._trusted.backends, *self._untrusted.backends))
 
     def attach(self, node: PathNode, *, follow: bool, mounted: bool) -> None:
         """Watch the directory that is at the node's path now or, if it is `mounted`, the file.
@@ -81,7 +81,7 @@ class Backends:
         try:
             with held(node.path, follow=follow) as path:
                 itself = follow or path != node.path
-                order = self._loose if node.loose else self._calm
+                order = self._untrusted if node.user_writable else self._trusted
                 self._take(node, *order.added(path, mask, follow=itself, mounted=mounted))
                 if self._namer is not None and node.kernel is not None:
                     wanted = FULL if any(each.full for each in node.kernel.nodes) else mask
@@ -91,7 +91,7 @@ class Backends:
             raise
 
     def _take(self, node: PathNode, backend: KernelWatches, key: Hashable) -> None:
-        """Have the node belong to this watch from now on."""
+        """Assign the node to this watch."""
         entry = backend.entries.get(key)
         if entry is None:
             entry = backend.entries[key] = KernelWatch(key, backend)
@@ -113,10 +113,10 @@ class Backends:
 
     def read(self) -> Iterator[Event]:
         """Yield pending events, one buffer of each backend at most. Never waits."""
-        for backend in (*self._calm.backends, *self._loose.backends):
+        for backend in (*self._trusted.backends, *self._untrusted.backends):
             yield from backend.read()
 
     def close(self) -> None:
         """Close all backends."""
-        for backend in (*self._calm.backends, *self._loose.backends):
+        for backend in (*self._trusted.backends, *self._untrusted.backends):
             backend.close()

@@ -39,7 +39,7 @@ _libc = ctypes.PyDLL(None, use_errno=True)
 class Child(NamedTuple):
     """All that the new process of a command needs.
 
-    `marshal` can write every field; texts are bytes, as the system takes them.
+    `marshal` can write every field; texts are bytes, as the system expects.
     """
 
     account: tuple[int, list[int]] | None

@@ -1,7 +1,7 @@
 """Calls that may block, in threads that end with their call or soon after.
 
-An idle agent has no thread here and a busy agent only a few: blocking calls wait for the disk or a name service, which
-more threads would not make faster. After many short calls in a row, a thread waits a moment for the next call.
+An idle agent has no thread here, and a busy agent only a few: blocking calls wait for the disk or a name service, and
+more threads would not make these faster. After many short calls in a row, a thread waits a moment for the next call.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def counted() -> Iterator[Threads]:
 
 
 def never() -> bool:
-    """Return False, as the default of `Blocking(alone=)`: something else may always want to run."""
+    """Return False, as the default of `Blocking(alone=)`: other work may always be waiting."""
     return False
 
 
@@ -80,8 +80,8 @@ class Blocking:
     """Runs blocking calls for one event loop, at most `limit` at a time.
 
     A call that takes longer than `long` seconds no longer counts towards `limit`; at most `spare` calls are exempt this
-    way. A thread waits `linger` seconds for its next call. `alone` says whether nothing else in this process wants to
-    run now: `brief` calls are then made directly, without a thread.
+    way. A thread waits `linger` seconds for its next call. `alone` says whether no other work in this process is
+    waiting: `brief` calls are then made directly, without a thread.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Blocking:
         await self._free.acquire()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
-        give_back = self._lend(loop)
+        give_back = self._slot_release(loop)
         threads, context = _COUNTED.get(), copy_context()
 
         def over() -> None:
@@ -175,7 +175,7 @@ class Blocking:
                 except ValueError:  # work arrived at this very moment
                     work = inbox.get()
 
-    def _lend(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+    def _slot_release(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
         """Return a function that gives the slot of one call back.
 
         If the call takes long, a spare slot replaces it meanwhile.

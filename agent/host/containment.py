@@ -34,9 +34,9 @@ class Containment(ABC):
         return None
 
     def begin_end(self, starter: int) -> None:  # noqa: B027 - most have nothing to do
-        """Prepare to end the command, before any of the methods below.
+        """Prepare to end the command.
 
-        `starter` is the process that the agent has started.
+        Call this before any of the methods below. `starter` is the process that the agent has started.
         """
 
     @abstractmethod
@@ -70,7 +70,7 @@ class ProcessGroup(Containment):
     """The process group."""
 
     def members(self) -> set[int]:
-        """Return no processes: those of the group are found without it."""
+        """Return no processes: a signal to the group needs no list."""
         return set()
 
     def alive(self) -> bool:
@@ -171,7 +171,7 @@ def _warn(text: str) -> None:
 
 
 _can_reap = functools.cache(processes.tells_children)
-"""Whether the descendants of a subreaper can be found."""
+"""Whether /proc can list the descendants of a subreaper."""
 
 
 def prepare() -> None:

@@ -57,7 +57,7 @@ class ContextHost(Protocol):
     downloads: Downloads
     var_dir: Path
     durable: bool
-    onlooker: Callable[[str, str, bytes], None] | None
+    on_output: Callable[[str, str, bytes], None] | None
 
     @property
     def states(self) -> Path:
@@ -192,8 +192,8 @@ class HostContext:
             argv, cwd, env, stdin, user, group, umask, timeout, check, limit, on_start, stop_signal, combined, on_line,
             exact=exact,
         )  # fmt: skip
-        if shown and self._host.onlooker:
-            command = command._replace(on_output=partial(self._host.onlooker, self.identity))
+        if shown and self._host.on_output:
+            command = command._replace(on_output=partial(self._host.on_output, self.identity))
         return await run(command, self._host.blocking)
 
     async def blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
@@ -226,7 +226,7 @@ class HostContext:
     ) -> None:
         """Put a file in place atomically: see the protocol. Raises `OSError` and `Unsafe`."""
         report, flushes = self.report, self._host.flushes
-        renaming, later = report.changing if touches else None, flushes.owe if self.assignment.leaf else None
+        renaming, later = report.changing if touches else None, flushes.add if self.assignment.leaf else None
         file = Replacement(path, data, mode, uid, gid, self._host.durable, renaming, later)
         try:
             await files.replace(file, self._host.blocking, check)
@@ -262,7 +262,7 @@ class HostContext:
         return fetched
 
     async def is_current(self, url: str, sha256: str, *, bounds: DownloadBounds = DOWNLOAD_BOUNDS) -> bool:
-        """Return whether the content behind a URL has this hash still: see the protocol."""
+        """Return whether the content behind a URL still has this hash: see the protocol."""
         host = self._host
         if host.sources.local(url) is None:
             self.assignment.expect_long_call()
@@ -273,8 +273,8 @@ class HostContext:
     def tell_progress(self, text: str) -> None:
         """Show how far a long piece of work is."""
         self.log.info("in progress", progress=text)
-        if self._host.onlooker:
-            self._host.onlooker(self.identity, "stdout", f"{text}\n".encode())
+        if self._host.on_output:
+            self._host.on_output(self.identity, "stdout", f"{text}\n".encode())
 
     def source_view(self, url: str, name: str, read: Callable[[str], bytes]) -> bytes:
         """Return the result of `read` for a source on this host: see the protocol."""

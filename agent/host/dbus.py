@@ -1,8 +1,8 @@
 """The system's D-Bus for all resources: one connection, opened on first use and opened again when it breaks.
 
 A task keeps the connection open for the life of the process. While D-Bus is not available (`systemctl restart dbus`),
-calls wait for it within their deadlines, and health reports `dbus-gone`. When D-Bus is back, each subscriber is told to
-check again, because it has missed signals. Only this module uses the library that implements the protocol.
+calls wait for it within their deadlines, and health reports `dbus-gone`. When D-Bus is back, each subscriber gets a
+request to check again, because it has missed signals. Only this module uses the library that implements the protocol.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Downloaded files in the directory `downloads` of the agent's state, and what is known of each.
+"""Downloaded files in the directory `downloads` of the agent's state, each with a description.
 
 An entry is a file with content, `KEY.data`, and one that describes it, `KEY.json`; KEY is the SHA-256 of the URL. The
-description says whether the content is whole, and is written after the content is on the disk. A part of a file is
-continued only by the boot that has written it: a power failure may leave blocks of it empty. All content is bounded by
-`BYTES`; the least recently used goes first. Its description stays, and still saves a download whose content is known.
-Several processes may use the directory: each entry has one byte of the file `lock`.
+description says whether the content is complete, and is written after the content is on the disk. An incomplete file is
+continued only during the boot that has written it: a power failure may leave blocks of it empty. All content takes at
+most `BYTES`; the least recently used is removed first. Its description stays: it still shows that known content is
+current, without a download. Several processes may use the directory: each entry has one byte of the file `lock`.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ class KnownContent:
     etag: str = ""
     """The ETag of the answer, as the server wrote it."""
     modified: str = ""
-    """Its Last-Modified, if that tells versions apart."""
+    """Its Last-Modified, if that distinguishes versions."""
     size: int = -1
-    """Bytes of the whole content; -1: the server did not say."""
+    """Bytes of the complete content; -1: the server did not say."""
     boot: str = ""
     """The boot in which the content was written."""
     looks: tuple[int, ...] = ()
-    """Inode, size and time of change of the whole content; empty: only a part is there."""
+    """Inode, size and time of change of the complete content; empty: only a part is there."""
     digests: Mapping[str, str] | None = None
-    """Algorithm -> hash of the whole content."""
+    """Algorithm -> hash of the complete content."""
 
     @property
     def strong(self) -> str:
-        """A validator that says whether two answers have the same bytes; empty if there is none."""
+        """The validator that shows whether two answers have the same bytes; empty if there is none."""
         return self.modified if not self.etag else "" if self.etag.startswith("W/") else self.etag
 
 
@@ -85,7 +85,7 @@ class DownloadEntry:
             return KnownContent()
 
     def _opened(self) -> Handle | None:
-        """Return the content if it is what the description says."""
+        """Return the content if the description fits it."""
         try:
             handle, info = self._data.open()
         except (*ABSENT, HoldfastError):
@@ -118,7 +118,7 @@ class DownloadEntry:
         self.received += len(piece)
 
     def finish(self, digests: Mapping[str, str]) -> None:
-        """Note that the content is whole, and its hashes."""
+        """Record that the content is complete, with its hashes."""
         if self.handle is None:
             raise RuntimeError("cannot finish before the entry is begun")
         if self._durable:
@@ -128,7 +128,7 @@ class DownloadEntry:
         self._describe()
 
     def used(self) -> None:
-        """Note that the entry is used now."""
+        """Record that the entry is used now."""
         paths.touch(self._about, None)
 
     def drop(self) -> None:
@@ -139,7 +139,7 @@ class DownloadEntry:
                 place.unlink(own=True)
 
     def drop_content(self) -> None:
-        """Remove the content; a description of whole content stays."""
+        """Remove the content; a description of complete content stays."""
         if not self.whole:
             self.drop()
             return
@@ -163,9 +163,9 @@ class DownloadCache:
 
     @contextmanager
     def entry(self, url: str) -> Iterator[DownloadEntry]:
-        """Yield the entry of a URL, for use by one thread; while another one has it, an entry of this call alone.
+        """Yield the entry of a URL, for use by one thread.
 
-        Raises `OSError` and `HoldfastError`.
+        Yields a private entry if another thread or process uses it. Raises `OSError` and `HoldfastError`.
         """
         base = hashlib.sha256(url.encode(errors="surrogateescape")).hexdigest()
         self._make()
@@ -207,7 +207,7 @@ class DownloadCache:
             fcntl.lockf(self._lock.fd, fcntl.LOCK_UN, 1, int(name[:14], 16))
 
     def _tidy(self) -> None:
-        """Remove the content that was used least recently, and the oldest descriptions, while there are too many."""
+        """Remove the content that was used least recently, and the oldest descriptions, until the limits are met."""
         directory = paths.directory(self._top)
         found = [(name, info) for name in directory.names() if (info := directory.entry(name).look()) is not None]
         times = {name.removesuffix(ABOUT): info.st_mtime_ns for name, info in found if name.endswith(ABOUT)}

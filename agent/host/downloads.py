@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from holdfast.agent.host.download_cache import DownloadCache
     from holdfast.agent.host.transfer import Transfer
 
-Tell = Callable[[str], None]
-"""Shows one line about a download that takes long."""
+ProgressCallback = Callable[[str], None]
+"""Shows one line about a slow download."""
 
 
 def silent(_: str) -> None:
@@ -44,37 +44,37 @@ class Downloads:
         return self._made
 
     async def fetch(
-        self, url: str, digest: Digest | None, bounds: DownloadBounds, tell: Tell, *, keep: bool = True
+        self, url: str, digest: Digest | None, bounds: DownloadBounds, tell: ProgressCallback, *, keep: bool = True
     ) -> DownloadedFile:
-        """Return the content of a URL: from the cache if it is still current there, else from the server.
+        """Return the content of a URL: from the cache if that is still current, else from the server.
 
         `keep`: let the cache keep the content for a later call. Raises `Permanent` and `Temporary`.
         """
         from holdfast.agent.host.http_get import target_of  # noqa: PLC0415 - few states download
-        from holdfast.agent.host.transfer import Transfer, Wish  # noqa: PLC0415 - the same
+        from holdfast.agent.host.transfer import Transfer, TransferRequest  # noqa: PLC0415 - the same
 
         target = target_of(url)
         report = _reporter(target.shown, tell)
-        transfer = Transfer(Wish(target, digest, bounds, report))
+        transfer = Transfer(TransferRequest(target, digest, bounds, report))
         async with self._turn(url):
             fetched: DownloadedFile = await self._aborting(transfer, self._fetched, url, target.shown, transfer, keep)
         return fetched
 
     async def is_current(self, url: str, sha256: str, bounds: DownloadBounds) -> bool:
-        """Return whether the server says that its content has this hash still; costs one small request.
+        """Return whether the server says that its content still has this hash; costs one small request.
 
         False if it cannot tell. Raises `Permanent` and `Temporary`.
         """
         from holdfast.agent.host.http_get import target_of  # noqa: PLC0415 - few states download
-        from holdfast.agent.host.transfer import Transfer, Wish  # noqa: PLC0415 - the same
+        from holdfast.agent.host.transfer import Transfer, TransferRequest  # noqa: PLC0415 - the same
 
         target = target_of(url)
-        transfer = Transfer(Wish(target, None, bounds, lambda *_: None))
+        transfer = Transfer(TransferRequest(target, None, bounds, lambda *_: None))
         async with self._turn(url):
             return bool(await self._aborting(transfer, self._compared, url, target.shown, transfer, sha256))
 
     async def _aborting(self, transfer: Transfer, call: Callable[..., Any], *args: Any) -> Any:
-        """Make a call in a thread; when the caller is cancelled, the transfer ends at once."""
+        """Make a call in a thread; if the caller is cancelled, the transfer ends at once."""
         try:
             return await self._network(call, *args)
         except asyncio.CancelledError:
@@ -124,7 +124,7 @@ class Downloads:
                 self._turns[url] = lock, users - 1
 
 
-def _reporter(shown: str, tell: Tell) -> Callable[[int, int], None]:
+def _reporter(shown: str, tell: ProgressCallback) -> Callable[[int, int], None]:
     """Return a function that threads call with the progress."""
     loop = asyncio.get_running_loop()
 

@@ -49,7 +49,7 @@ class Executions:
             raise
 
     def _filter(self) -> None:
-        """Have the kernel keep only reports of programs."""
+        """Make the kernel keep only reports of programs."""
         program = b"".join((
             FILTER.pack(LOAD, 0, 0, HEADER.size),
             FILTER.pack(EQUAL, 0, 1, socket.htonl(EXEC)),

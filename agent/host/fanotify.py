@@ -22,19 +22,19 @@ from holdfast.agent.host.kernel_watches import FULL, MOVED_FROM, STEP
 CLOEXEC, NONBLOCK, UNLIMITED_MARKS = 0x1, 0x2, 0x20
 REPORT_PIDFD, REPORT_DIR_FID, REPORT_NAME = 0x80, 0x400, 0x800
 FLAGS = CLOEXEC | NONBLOCK | UNLIMITED_MARKS | REPORT_DIR_FID | REPORT_NAME
-"""The kernel's bound of the queue stays."""
+"""The kernel's limit of the queue stays in force."""
 ADD, REMOVE, ONLYDIR, FLUSH = 0x1, 0x2, 0x8, 0x80
 ONDIR, ON_CHILD = 0x4000_0000, 0x0800_0000
 EXTRA = {FULL: ON_CHILD, STEP: MOVED_FROM}
-"""What is marked besides, for each set of events: changes of the entries' content; removals of entries, because the
-removed one cannot be asked for its own events."""
+"""Further events for each set: changes of the entries' content; removals of entries, because a removed entry reports no
+events itself."""
 ALL = FULL | ONDIR | ON_CHILD
 BUFFER, BUFFER_OF_PROCESSES = 1 << 14, 1 << 12
 """Bytes that one read takes: about 250 events, or about fifty with a descriptor of the process in each."""
 AT_FDCWD = -100
 EMPTY_PATH, HANDLE_FID = 0x1000, 0x200
-"""Flags of name_to_handle_at(2): the open file itself; accept handles that cannot be opened (Linux 6.5), as fanotify
-does."""
+"""Flags of name_to_handle_at(2): use the open file itself; accept handles that cannot be opened (Linux 6.5), as
+fanotify does."""
 HANDLE_BYTES = 128
 HEAD = struct.Struct("=IBBHQii")
 """`struct fanotify_event_metadata`: length, version, reserved, length of this structure, mask, descriptor, pid."""
@@ -50,7 +50,7 @@ DFID_NAME, PIDFD = 2, 4
 NO_PROCESS = -1
 """In place of a descriptor: the process has ended, or is in another namespace."""
 STATFS, TYPE = 256, struct.Struct("I")
-"""`struct statfs`: most bytes, and the type of the file system, with which it begins."""
+"""`struct statfs`: its most bytes, and its first member, the type of the file system."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -63,7 +63,7 @@ class FileEvent(NamedTuple):
     name: bytes
     """The entry; `.` for the directory itself."""
     mask: int
-    """What has happened: several events of a process may be one."""
+    """What has happened: the kernel may merge several events of a process."""
     pid: int
     """The process; 0 if it is in another namespace."""
     pidfd: int
@@ -82,7 +82,7 @@ class FanotifyGroup:
         self.fd = _checked(_call("fanotify_init", flags, os.O_RDONLY | os.O_CLOEXEC))
 
     def mark(self, directory: int, mask: int) -> None:
-        """Report `FULL`, `STEP` or `END` of an open directory, besides what is reported of it.
+        """Report `FULL`, `STEP` or `END` of an open directory, in addition to earlier marks.
 
         Raises `OSError`, also for file systems without handles.
         """
@@ -103,7 +103,7 @@ class FanotifyGroup:
         """Return pending events, at most one buffer of them; never waits."""
         try:
             data = os.read(self.fd, self._buffer)
-        except OSError:  # there is none, or no memory for it
+        except OSError:  # there is no event, or no memory for it
             return []
         return list(_events(data))
 
@@ -162,7 +162,7 @@ def key_of(directory: int) -> bytes:
 
 
 def _call(name: str, *arguments: object) -> int:
-    """Call a function of the C library; `ENOSYS` if it does not have it."""
+    """Call a function of the C library; raise `ENOSYS` if the library does not have it."""
     function = getattr(_libc, name, None)
     if function is None:
         ctypes.set_errno(errno.ENOSYS)

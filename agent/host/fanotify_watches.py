@@ -1,14 +1,12 @@
 """Watches of directories by fanotify: a group for the paths of resources.
 
 An event names the directory by the id of its file system and a handle. `add` opens the directory, makes the same key
-from it and marks it through the same descriptor. So the key is that of the marked directory, even if another one takes
-its place meanwhile. The directory is closed again: no watch holds a descriptor.
+from it and marks it through the same descriptor. So the key is that of the marked directory, even if another directory
+takes its place meanwhile. `add` then closes the directory: no watch holds a descriptor.
 
-A mark can be removed only through a path that leads to the directory. Marks of directories that were moved out of sight
-stay; when there are many, all marks are removed and made anew, and everything is checked.
-
-The kernel does not report that a file system is unmounted, which removes its marks: the mount table does
-(`path_watcher`).
+A mark can be removed only through a path that leads to the directory. Marks of directories that were moved to unknown
+paths stay; when there are many, all marks are removed and made again, and everything is checked. When a file system is
+unmounted, the kernel removes its marks without an event: the mount table shows the change (`path_watcher`).
 """
 
 from __future__ import annotations
@@ -95,7 +93,7 @@ class FanotifyWatches(KernelWatches):
             yield nodes, IGNORED, ""
 
     def _begin_anew(self) -> None:
-        """Remove all marks. After the event that is reported then, those that are needed are made again."""
+        """Remove all marks. The event that is reported then leads to new marks where they are needed."""
         cast("FanotifyGroup", self._group).flush()
         self._stale.clear()
         for key in tuple(self.entries):

@@ -56,7 +56,7 @@ class Replacement:
     renaming: Callable[[], None] | None = None
     """Called directly before the target changes, possibly in a thread."""
     later: Callable[[SafeDirectory], None] | None = None
-    """Takes a directory to flush later, possibly in a thread. None: the directory is flushed at once."""
+    """Called with a directory to flush later, possibly in a thread. None: the directory is flushed at once."""
     temporary: Place | None = None
     pinned: Handle | None = None
     """The temporary, kept open where another user could replace it."""
@@ -75,13 +75,13 @@ class Replacement:
             self._write(self.temporary.create(0o600), self.target)
         except BaseException as error:
             self.discard()
-            clear_frames(error.__traceback__)  # with the descriptor there, the removed file would still take its room
+            clear_frames(error.__traceback__)  # an open descriptor would keep the removed file's space on the disk
             raise
         if self.abandoned:
             self.discard()
 
     def prepare(self) -> None:
-        """`fill`, and let the present file be kept: little time must pass between a check and `commit`."""
+        """Do as `fill`, and have the present file kept now: little time must pass between a check and `commit`."""
         self.fill()
         likely_to_replace(self.target, self.temporary)
 
@@ -127,7 +127,10 @@ class Replacement:
             self.target.directory.sync()
 
     def place(self) -> None:
-        """`fill` and `commit`, unless cancelled in between. Raises `OSError` and `Unsafe`; then nothing is left."""
+        """Do as `fill` and `commit`, unless cancelled in between.
+
+        Raises `OSError` and `Unsafe`; then nothing is left.
+        """
         self.fill()
         if self.abandoned:
             return

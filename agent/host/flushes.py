@@ -25,7 +25,7 @@ class Flushes:
         self._blocking, self._told = blocking, told
         self._failed: dict[tuple[int, int], str] = {}
         """Device and inode -> why the last flush of that directory failed."""
-        self._owed: dict[tuple[int, int], SafeDirectory] = {}
+        self._pending: dict[tuple[int, int], SafeDirectory] = {}
         """Device and inode -> directory to flush. Threads add to it."""
         self._work: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -35,21 +35,21 @@ class Flushes:
         """Why something that was written may not be on the disk; empty if all of it is."""
         return "; ".join(self._failed.values())
 
-    def owe(self, directory: SafeDirectory) -> None:
+    def add(self, directory: SafeDirectory) -> None:
         """Record that an entry of this directory was renamed.
 
         Thread-safe; the caller then calls `soon` in the event loop.
         """
-        self._owed[directory.info.st_dev, directory.info.st_ino] = directory
+        self._pending[directory.info.st_dev, directory.info.st_ino] = directory
 
     def soon(self) -> None:
         """Schedule a flush of all recorded directories."""
-        if self._owed and self._timer is None:
+        if self._pending and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(DELAY, self._begin)
 
     async def done(self) -> None:
         """Wait until all directories recorded so far are flushed, or their failure is reported."""
-        if self._owed or self._work:
+        if self._pending or self._work:
             await asyncio.shield(self._begin())
 
     def _begin(self) -> asyncio.Task[None]:
@@ -65,8 +65,8 @@ class Flushes:
         """Flush until no directory is left. A disk that does not answer is given up after `LONG` seconds."""
         before = self.trouble
         try:
-            while self._owed:
-                number, directory = self._owed.popitem()
+            while self._pending:
+                number, directory = self._pending.popitem()
                 self._failed.pop(number, None)
                 try:
                     async with asyncio.timeout(LONG):

@@ -106,8 +106,8 @@ class LocalHost:
         self._own_records: Records | None = None
         """The database of a host that was given none, once a resource has used it."""
         self.interfaces = Interfaces(self.context, providers or {}, strict=strict)
-        self.onlooker: Callable[[str, str, bytes], None] | None = None
-        """Shows output of commands to a person. Called with identity, stream name and bytes."""
+        self.on_output: Callable[[str, str, bytes], None] | None = None
+        """Shows output of commands to a user. Called with identity, stream name and bytes."""
         self._bus: Any = None
         self._plugins: Plugins | None = None
         self.reading_ahead: Callable[[str, Plugin], Plugin] | None = None
@@ -137,7 +137,7 @@ class LocalHost:
 
     @cached_property
     def paths(self) -> PathWatcher:
-        """Events of paths, and who caused them; a one-shot run needs none."""
+        """Events of paths, and which processes caused them; a one-shot run needs none."""
         from holdfast.agent.host.namer import Namer  # noqa: PLC0415 - see above
         from holdfast.agent.host.path_watcher import PathWatcher  # noqa: PLC0415 - see above
 
@@ -284,14 +284,17 @@ class LocalHost:
         return bus
 
     async def use_plugins(self, declared: Mapping[str, DeclaredPlugin], *, noop: bool = False) -> None:
-        """Use these plugins from now on; those that are declared as before go on. `noop`: the agent only observes."""
+        """Use these plugins from now on.
+
+        Plugins that are declared as before keep running. `noop`: the agent changes nothing.
+        """
         if self._plugins is None and declared:
             self._plugins = (await self.blocking(_load_plugins))(self.health, self._memory())
         if self._plugins is not None:
             await self._plugins.use(declared, noop=noop)
 
     def _memory(self) -> RemoteKnowledge:
-        """Return what is remembered of remote resources."""
+        """Return the records of remote resources."""
         from holdfast.agent.records import remote_records  # noqa: PLC0415 - few states use it
 
         return (

@@ -38,13 +38,13 @@ REDIRECTED = frozenset({301, 302, 303, 307, 308})
 IMPROPER = re.compile(r"[^!-~]")
 """A character that a URL cannot contain."""
 REASON = 100
-"""Most characters of a server's own words in a message."""
+"""Most characters of a server's own text in a message."""
 BROKEN = (OSError, HTTPException)
-"""What a broken connection raises."""
+"""The errors of a broken connection."""
 
 
 class HttpTarget(NamedTuple):
-    """A URL, taken apart: what is requested, what is shown, and who asks."""
+    """The parts of a URL: the request, the text for messages, and the credentials."""
 
     url: str
     """Without user and password."""
@@ -55,7 +55,7 @@ class HttpTarget(NamedTuple):
 
 
 def target_of(url: str) -> HttpTarget:
-    """Return the parts of a URL. Raises `Permanent`, with a message that has no secret, if it is not a proper one."""
+    """Return the parts of a URL. Raises `Permanent`, with a message that has no secret, if the URL is invalid."""
     shown = shown_url(url)
     try:
         parts = urlsplit(url)

@@ -30,7 +30,7 @@ class Descriptor(Inotify):
         os.set_blocking(self.fd, False)
 
     def remove(self, wd: int) -> None:
-        """Remove a watch. Raises `OSError` or `KeyError` if the kernel has done it already."""
+        """Remove a watch. Raises `OSError` or `KeyError` if the kernel has already removed it."""
         self.rm_watch(self._watches[wd])
 
     def events(self) -> list[tuple[int, int, str]]:
@@ -72,7 +72,7 @@ class InotifyWatches(KernelWatches):
         return watch.wd
 
     def remove(self, key: Hashable, path: str) -> bool:  # noqa: ARG002 - the key is enough
-        """Have the kernel remove a watch; return whether it did so."""
+        """Make the kernel remove a watch; return whether it did so."""
         if self._inotify is not None:
             with contextlib.suppress(OSError, KeyError):  # the kernel has removed it before: the directory is gone
                 self._inotify.remove(cast("int", key))

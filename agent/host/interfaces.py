@@ -69,8 +69,8 @@ class Interfaces:
     def decide(self, *, grains_changed: bool) -> set[str]:
         """Decide again if grains or the declared providers have changed.
 
-        Returns the identities of the resources for which a provider or a function has changed. A file of the operator
-        that was read again has declared its providers again.
+        Returns the identities of the resources for which a provider or a function has changed. When a file of the
+        operator is read again, its providers are declared again.
         """
         if not self._bound:
             return set()

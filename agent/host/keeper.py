@@ -1,4 +1,6 @@
-"""The keeper: a small process between the agent and one long-running process, which it starts, and ends with the agent.
+"""The keeper: a small process between the agent and one long-running process, which ends with the agent.
+
+The keeper starts that process.
 
 It adopts all orphans below the process that it keeps, so that none of its descendants escapes. It ends them when the
 process ends, and when the pipe from the agent is closed: by the agent, or because the agent has died. It runs as the
@@ -24,13 +26,13 @@ from holdfast.agent.host import processes
 
 PR_SET_NAME, PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE = 15, 36, 4
 IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
-"""Signals that the keeper ignores: it ends when the process does, or the agent."""
+"""Signals that the keeper ignores: it ends when the process or the agent ends."""
 RESTORED = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
 """Signals whose default action the process gets: those that Python or the keeper ignores."""
 REAP = 2.0
 """Seconds to wait for killed processes. One that is stuck in the kernel must not hold up the agent."""
 PAUSE = 0.005
-"""Seconds between two looks at them."""
+"""Seconds between two checks of them."""
 
 
 class Kept(NamedTuple):
@@ -43,7 +45,7 @@ class Kept(NamedTuple):
     memory: int
     """Bytes of address space; 0: no limit."""
     files: int
-    """Files that it may have open."""
+    """Most files that it may have open."""
     streams: tuple[int, int]
     """Descriptors of its standard output and standard error."""
     passed: int
@@ -51,7 +53,7 @@ class Kept(NamedTuple):
     home: bytes
     """Directory that is removed when it has ended."""
     patience: float
-    """Seconds that it has to end by itself."""
+    """Seconds in which it must end by itself."""
 
 
 def keep(request: int, lifeline: int, report: int) -> NoReturn:
@@ -145,9 +147,10 @@ def _forbid_core() -> None:
 
 
 def _wait(pid: int, lifeline: int, stdin: int, patience: float) -> None:
-    """Wait until the process has ended. When the agent has closed the lifeline, the standard input of the process ends.
+    """Wait until the process has ended.
 
-    It gets SIGTERM near the end of its patience. A byte in the lifeline leaves it no time.
+    When the agent has closed the lifeline, the keeper closes the standard input of the process. Near the end of
+    `patience`, it sends SIGTERM. A byte in the lifeline ends the process at once.
     """
     ended = os.pidfd_open(pid)
     waiting = select.poll()

@@ -1,10 +1,10 @@
 """Content that repairs replace or remove, as files named by its SHA-256 in the directory `kept` of the agent's state.
 
-A file is on the disk before the repair goes on. What is not kept is reported with the reason, and the repair goes on:
-content of more than `largest` bytes, content that is secret or may be, and everything while the disk is full. The files
-are private from the first byte. When there is no room for a new one, the oldest are removed; a file that is kept again
-counts as new. Their times of change tell their order, also if the clock was wrong: each is later than all before it.
-Several processes may use the directory.
+A file is on the disk before the repair continues. Some content is not kept: more than `largest` bytes, content that is
+or may be secret, and everything while the disk is full. The reason is reported then, and the repair continues. The
+files are private from the first byte. When there is no room for a new one, the oldest are removed; a file that is kept
+again counts as new. Their times of change give their order, even if the clock was wrong: each is later than all earlier
+ones. Several processes may use the directory.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from holdfast.resources.temporaries import is_temporary
 KEPT = "kept"
 """Name of the directory."""
 BLOCK = 4096
-"""Least number of bytes that a file is counted with: small files take room, too."""
+"""Fewest bytes that a file counts for: small files take space, too."""
 MOST = 100
 """Most files that one run keeps."""
 SHARE = 4
-"""One run keeps at most this fraction of the room, so that one removal of a directory does not push out all else."""
+"""One run keeps at most this fraction of the space: the removal of one directory must not displace all others."""
 YOUNG, STEP = 60.0, 0.001
-"""Seconds for which content that is kept again counts as new already; seconds between two times, at least."""
+"""Seconds for which content that is kept again still counts as new; least seconds between two times of change."""
 UNENCRYPTED = "such content is not kept, because it cannot be encrypted yet"
 
 
@@ -91,7 +91,7 @@ class KeptFiles:
             if disk_room.spare(self._state_dir) < len(data):
                 raise OSError(errno.ENOSPC, "the free space on the disk is reserved for the journal")
             Replacement(place, data, 0o600, -1, -1, self._durable).place()
-            if clock < least:  # otherwise, the system has given it the right time
+            if clock < least:  # otherwise, the time that the system has set is right
                 self._stamp(place, now)
             self._newest = now
             self._used += _charge(len(data))
@@ -99,7 +99,7 @@ class KeptFiles:
         return digest
 
     def read(self, digest: str) -> bytes | None:
-        """Return kept content; None if it is not there or damaged. Raises `HoldfastError`."""
+        """Return kept content; None if it is missing or damaged. Raises `HoldfastError`."""
         try:
             data = paths.at(f"{self._directory}/{digest}").read()
         except ABSENT:
@@ -117,7 +117,7 @@ class KeptFiles:
             return []
 
     def remove_all_but(self, needed: Container[str], before: float) -> None:
-        """Remove the files that are not needed, unless they were kept again since `before`, a Unix time."""
+        """Remove the files that are not needed, unless they were kept again after `before`, a Unix time."""
         for name in self.names(before):
             if name not in needed:
                 with self._lock, suppress(OSError, HoldfastError):
@@ -137,19 +137,19 @@ class KeptFiles:
             return paths.at(path)
 
     def _count(self, directory: SafeDirectory) -> None:
-        """Look at all files, if others were added or removed since."""
+        """Count all files again, if files were added or removed since the last count."""
         if _looks(directory) != self._known:
             found = [info for _, info in _entries(directory)]
             self._used = sum(_charge(info.st_size) for info in found)
             self._newest = max((info.st_mtime for info in found), default=0.0)
 
     def _stamp(self, place: Place, now: float) -> None:
-        """Make a file the newest."""
+        """Set the time of a file so that it is the newest."""
         paths.touch(place, (now, now))
         self._newest = now
 
     def _make_room(self, directory: SafeDirectory, charge: int) -> None:
-        """Remove the oldest files until there is room for one more, and a tenth of the room is free."""
+        """Remove the oldest files until there is space for one more, and a tenth of the space is free."""
         if self._used + charge <= self.bounds.room:
             return
         found = sorted(_entries(directory), key=lambda entry: entry[1].st_mtime_ns)
@@ -165,7 +165,7 @@ class KeptFiles:
 class RunKeeper:
     """Keeps the content of the files that one run replaces or removes, and reports each in `report.replaced`.
 
-    A context manager. `private`: the state hides what it manages. `redactor` returns the present one.
+    A context manager. `private`: the state hides what it manages. `redactor` returns the redactor in use.
     """
 
     __slots__ = ("_files", "_left", "_more", "_private", "_redactor", "_replaced", "_token")
@@ -176,11 +176,11 @@ class RunKeeper:
         self._token: Token[Keeper | None] | None = None
 
     def __enter__(self) -> None:
-        """Become the keeper of the present task, and of the threads and tasks that it starts."""
+        """Keep for the present task, and for the threads and tasks that it starts."""
         self._token = KEEPER.set(self)
 
     def __exit__(self, *_: object) -> None:
-        """End that."""
+        """Stop keeping."""
         if self._token is not None:
             KEEPER.reset(self._token)
 
@@ -199,7 +199,7 @@ class RunKeeper:
                 self._add(_described(place, info))
 
     def _found(self, place: Place, new: Place | None) -> ReplacedFile | None:
-        """Return an entry, kept if that is possible; None if there is none that concerns."""
+        """Return an entry, kept if that is possible; None if there is none, or if it is not to be kept."""
         try:
             seen = place.look()
             if seen is None or not self._files.concerns(place):
@@ -272,7 +272,7 @@ def _is_secret(data: bytes, redactor: Redactor) -> bool:
 
 
 def _charge(size: int) -> int:
-    """Return the number of bytes that a file is counted with."""
+    """Return the number of bytes that a file counts for."""
     return -(-max(size, 1) // BLOCK) * BLOCK
 
 

@@ -50,14 +50,14 @@ class KernelWatches(ABC):
 
     @abstractmethod
     def add(self, path: str, mask: int, *, follow: bool) -> Hashable:
-        """Have the kernel report these events of the directory at a path, too, and return the key of its watch.
+        """Make the kernel report these events of the directory at a path, too, and return the key of its watch.
 
         Raises `OSError`: one of `ABSENT` if there is no directory.
         """
 
     @abstractmethod
     def remove(self, key: Hashable, path: str) -> bool:
-        """Have the kernel remove the watch of the directory that was at this path; return whether it did so."""
+        """Make the kernel remove the watch of the directory that was at this path; return whether it did so."""
 
     @abstractmethod
     def read(self) -> Iterator[Event]:

@@ -1,4 +1,4 @@
-"""The mount points that a tree of watched paths has to know: those of users, and all others by their directory."""
+"""The mount points that concern a tree of watched paths: those of users, and all others by their directory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class MountPoints:
         """Mount points of file systems that an untrusted user has mounted."""
 
     def renew(self) -> ForeignChange:
-        """Read the mount table if it has changed; return what has become foreign, or is no longer."""
+        """Read the mount table if it has changed; return those that have become foreign, or no longer are."""
         owners, points = mounts.foreign(), mounts.points()
         if points is not self._points:
             names: dict[str, set[str]] = {}

@@ -51,7 +51,7 @@ class Mounts:
         chunks = []
         while chunk := os.read(self._file, 1 << 16):
             chunks.append(chunk)
-        # Other characters that end a line elsewhere may be part of a path.
+        # Other characters that `splitlines` treats as the end of a line may be part of a path.
         return frozenset(line for line in b"".join(chunks).split(b"\n") if line)
 
 

@@ -1,12 +1,12 @@
 """Names the processes that change watched paths: which process, its command line and its login user.
 
-The namer works beside the watches, which alone decide what is checked. It marks the same directories in a fanotify
-group of its own. A thread with a high priority reads the events of this group and at once the processes, because many
-end a moment later: the event loop would name fewer of them. The thread keeps the last foreign process for each entry of
-a directory, in a bounded memory.
+The namer is independent of the watches, which alone decide what is checked. It marks the same directories in a fanotify
+group of its own. A thread with a high priority reads the events of this group and, at once, their processes. Many
+processes end a moment later, so the event loop would name fewer of them. The thread keeps the last foreign process for
+each entry of a directory, in bounded memory.
 
 No check and no repair waits for the thread. Only the report of a repair does, for fifty milliseconds at most (`who`).
-If the thread is late (a flood of events, a name service that hangs), reports do not wait until it answers again.
+If the thread was late once (a flood of events, a name service that hangs), reports do not wait until it answers again.
 
 No process is known: for changes through other hard links and through memory maps, of a file that is a mount point
 itself (the kernel names the directory to which the file belongs), of other hosts on a network file system, on file
@@ -28,7 +28,7 @@ from holdfast.agent.loggers import LazyLogger
 from holdfast.resources.author import Author
 
 SLACK = 1.0
-"""Seconds by which the thread may have read a change before the event loop has noticed it."""
+"""Seconds by which the thread may read a change before the event loop notices it."""
 MOMENT = 0.05
 """Seconds for which a question waits for the thread. It usually takes a hundredth of that."""
 SELF = "."
@@ -46,7 +46,7 @@ class Namer:
         self._refused = False
         """Whether the kernel does not allow a group: nothing is named then."""
         self._late = False
-        """Whether the thread has not answered in time, and not since."""
+        """Whether the thread was late, and has not answered since."""
 
     def mark(self, path: str, mask: int, *, follow: bool) -> None:
         """Name the processes that change entries of a directory. A directory that cannot be marked is left out."""
@@ -93,7 +93,7 @@ class Namer:
             return None
 
     async def _caught_up(self, reader: AuthorReader) -> None:
-        """Wait until the thread has read all pending events; not if it was late before and has not answered since."""
+        """Wait until the thread has read all pending events, unless it was late before and has not answered since."""
         if self._late:
             return
         loop = asyncio.get_running_loop()

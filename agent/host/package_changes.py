@@ -2,8 +2,8 @@
 
 An administrator who removes a package stops its service first. An agent that starts the service again, or restores
 files, would undo this work. So before each repair the engine asks this module whether another process is changing the
-resource's package. After `PATIENCE` seconds repairs continue, and health reports that: if apt waits for an answer on an
-unattended terminal, the agent must not be disabled.
+resource's package. After `PATIENCE` seconds, repairs continue, and health reports that: an apt that waits for an answer
+on an unattended terminal must not disable the agent.
 """
 
 from __future__ import annotations

@@ -96,17 +96,17 @@ class PathNode:
         "children",
         "covered",
         "deep",
+        "foreign",
         "full",
         "kernel",
-        "loose",
         "name",
         "parent",
         "path",
         "real",
         "seal",
-        "shut",
         "subscribers",
         "target",
+        "user_writable",
     )
 
     def __init__(self, name: str, parent: PathNode | None) -> None:
@@ -128,9 +128,9 @@ class PathNode:
         """`seal` of the watched file at the last check."""
         self.covered = False
         """Whether a recursive watch includes the node."""
-        self.loose = False
-        """Whether an untrusted user can create entries there, and so decides how many events there are."""
-        self.shut = False
+        self.user_writable = False
+        """Whether an untrusted user can create entries there, and so controls the number of events."""
+        self.foreign = False
         """Whether the file system of the node and all nodes below is not accessed: an untrusted user controls it."""
 
     def grow(self, name: str) -> PathNode:
@@ -143,7 +143,7 @@ class PathNode:
         return child
 
     def share(self, path: str) -> None:
-        """Share an equal text of the path with the resource that is watched there, to save memory; for new nodes."""
+        """Use the text of the path that the watched resource has, to save memory; for new nodes."""
         if self.path == path:
             self.path = self.real = path
 
@@ -228,7 +228,7 @@ def status(path: str) -> os.stat_result:
         return NOTHING
 
 
-def is_loose(info: os.stat_result) -> bool:
+def is_user_writable(info: os.stat_result) -> bool:
     """Return whether an untrusted user may write a directory.
 
     If it has an ACL, the mode bits of the group are the ACL's mask.
@@ -280,9 +280,10 @@ def signature(path: str) -> Signature:
 
 
 def seal(info: os.stat_result) -> int:
-    """Return a number that changes when a file changes. A single number saves memory: each watched file has one.
+    """Return a number that changes when a file changes.
 
-    0 for a missing file, and for a directory, which has only one name.
+    A single number saves memory: each watched file has one. Returns 0 for a missing file, and for a directory, which
+    has only one name.
     """
     if info is NOTHING or stat.S_ISDIR(info.st_mode):
         return 0

@@ -25,7 +25,7 @@ from holdfast.agent.host.path_nodes import (
     Signature,
     Subscription,
     held,
-    is_loose,
+    is_user_writable,
     joined,
     leads,
     left,
@@ -40,7 +40,7 @@ HOPS = 40
 """Most symbolic links followed for one watch; the kernel's own limit."""
 AT_ONCE, ENTRIES = 64, 512
 """Most directories of recursive watches that are armed in one pass after an event, and how many entries that are read
-count as one of them. A user may decide how many there are, and the event loop waits meanwhile."""
+count as one of them. A user may create any number, and the event loop waits meanwhile."""
 
 
 class PathTree:
@@ -57,7 +57,7 @@ class PathTree:
         """Directories without a kernel watch -> the kernel's reason."""
         self.bounds = WatchBounds()
         self.postponed: dict[PathNode, None] = {}
-        """Nodes to arm in later passes: this one has armed enough, or untrusted users decide how many there are."""
+        """Nodes to arm in later passes: this pass has armed enough, or untrusted users control the number of nodes."""
         self._room = UNBOUNDED
         """Directories of recursive watches that may still be armed in this pass."""
         self._relink: set[Subscription] = set()
@@ -153,7 +153,7 @@ class PathTree:
             self.look(fresh)
         else:
             self._trace(node)
-        node.seal = known or node.seal  # the other subscriptions have not been told of changes since then
+        node.seal = known or node.seal  # the other subscriptions do not know of changes since then
 
     def _leave(self, subscription: Subscription, node: PathNode) -> None:
         subscription.nodes = left(subscription.nodes, node)
@@ -183,10 +183,7 @@ class PathTree:
         self._followed.discard(subscription)
 
     def resolve(self) -> None:
-        """Resolve links again for subscriptions whose links have changed, as far as the effort of this pass goes.
-
-        New links found on the way are resolved as well.
-        """
+        """Resolve changed links of subscriptions again, and new links on the way, within the effort of this pass."""
         self._unresolved = False
         for _ in range(HOPS):
             again, self._relink = self._relink, set()
@@ -258,7 +255,7 @@ class PathTree:
         self._trace(node)
 
     def _postpone(self, node: PathNode) -> bool:
-        """Return whether the node is postponed. Those with subscriptions of their own and those above them are not."""
+        """Return whether the node is postponed: not if it, or a node below it, has subscriptions of its own."""
         if node.subscribers or node.parent is None or not node.parent.covered:
             return False
         if self._room > 0:
@@ -270,12 +267,12 @@ class PathTree:
     def _trace(self, node: PathNode) -> None:
         """Arm one node, for the file that is at its path now."""
         self._inherit(node)
-        info = NOTHING if node.shut else status(node.path)
-        if (not stat.S_ISDIR(info.st_mode) or node.subscribers) and not node.shut:
+        info = NOTHING if node.foreign else status(node.path)
+        if (not stat.S_ISDIR(info.st_mode) or node.subscribers) and not node.foreign:
             info = self._widen(node.parent or node, node, info)
         node.seal = seal(info) if node.subscribers else 0
         self._resolve_link(node, info)
-        if node.shut:
+        if node.foreign:
             self._let_go(node)
         else:
             self._arm(node, info)
@@ -286,16 +283,16 @@ class PathTree:
         if parent is not None:
             node.covered = True if node.deep else parent.covered
             node.real = node.path if parent.real is parent.path else f"{parent.real.rstrip('/')}/{node.name}"
-            node.shut = parent.shut or self._mounts.is_foreign(node.real)
+            node.foreign = parent.foreign or self._mounts.is_foreign(node.real)
         else:
             node.covered = bool(node.deep)
 
     def _resolve_link(self, node: PathNode, info: os.stat_result) -> None:
-        """Read the target of a node with this status, and have subscriptions follow a changed one."""
+        """Read the target of a node with this status; make subscriptions follow a changed target."""
         target = None
         if stat.S_ISLNK(info.st_mode):
             target, real = leads(node.path)
-            node.shut, node.real = real is None, real or node.path
+            node.foreign, node.real = real is None, real or node.path
             self._links.add(node)
         elif self._links:
             self._links.discard(node)
@@ -304,9 +301,9 @@ class PathTree:
             self._relink.update(*(each.subscribers for each in node.below()))
 
     def _arm(self, node: PathNode, info: os.stat_result) -> None:
-        """Have the kernel watch a node with this status: a directory that needs a watch, or a mounted file."""
+        """Make the kernel watch a node with this status: a directory that needs a watch, or a mounted file."""
         inside = node.covered and (bool(node.deep) or stat.S_ISDIR(info.st_mode))
-        node.loose = is_loose(status(node.real) if node.target else info)
+        node.user_writable = is_user_writable(status(node.real) if node.target else info)
         at_end = bool(node.subscribers) and stat.S_ISDIR(info.st_mode)
         file = bool(node.subscribers or node.covered) and stat.S_ISREG(info.st_mode) and self._mounts.has(node.real)
         if inside or at_end or file or node.children or node.parent is None:
@@ -331,10 +328,11 @@ class PathTree:
 
     def changes_hands(self, node: PathNode) -> bool:
         """Return whether a watched directory has become one that untrusted users may write, or is no longer one."""
-        return node.kernel is not None and is_loose(status(node.real if node.target else node.path)) != node.loose
+        real = node.real if node.target else node.path
+        return node.kernel is not None and is_user_writable(status(real)) != node.user_writable
 
     def attach(self, node: PathNode) -> None:
-        """Have the kernel watch a directory or a mounted file; poll it if the kernel refuses."""
+        """Make the kernel watch a directory or a mounted file; poll it if the kernel refuses."""
         self.refusals.pop(node, None)
         try:
             self.kernel.attach(node, follow=node.target is not None, mounted=self._mounts.has(node.real))

@@ -1,6 +1,6 @@
-"""Walks down the tree of watched paths, in parts: a mount over a busy file system must not hold up the event loop.
+"""Walks down the tree of watched paths, in parts: a mount over a busy file system must not block the event loop.
 
-A walk that has used up the effort of a pass goes on in the next one. Meanwhile nodes may be added or removed.
+A walk that has used up the effort of a pass continues in the next one. Meanwhile nodes may be added or removed.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from holdfast.agent.host.path_nodes import PathNode
 
 UNBOUNDED = sys.maxsize >> 1
 EFFORT = 200
-"""Effort of one pass after an event, where a file is 1: about two milliseconds."""
+"""Effort of one pass after an event, about two milliseconds. A file costs 1."""
 DIRECTORY = 5
 """Effort of a directory that the kernel watches, and of resolving the links of a subscription."""
 
 
 class Walk(NamedTuple):
-    """What is left of a walk."""
+    """The remaining part of a walk."""
 
     stack: list[PathNode]
     top: PathNode
     of_link: bool
-    """The walk begins at a link, because what is at the end of the link has changed."""
+    """The walk begins at a link, because the end of the link has changed."""
 
 
 class Visited(NamedTuple):
@@ -46,15 +46,15 @@ class PathWalks:
 
     @property
     def unfinished(self) -> bool:
-        """Whether a walk goes on in the next pass."""
+        """Whether a walk continues in the next pass."""
         return bool(self._cut)
 
     def begin(self, top: PathNode, *, of_link: bool = False) -> list[Visited]:
-        """Arm a node and all nodes below again, as far as the effort goes; return those that were armed."""
+        """Arm a node and all nodes below again, within the effort of this pass; return those that were armed."""
         return self._go_on(Walk([top], top, of_link))
 
     def resume(self) -> list[Visited]:
-        """Go on with the walks of earlier passes."""
+        """Continue the walks of earlier passes."""
         visited: list[Visited] = []
         while self._cut and self.left > 0:
             visited += self._go_on(self._cut.popleft())

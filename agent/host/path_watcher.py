@@ -5,9 +5,9 @@ missing, moved away, replaced, or links; they are followed (`path_tree.py`). The
 fanotify (`backends.py`).
 
 Directories that untrusted users may write have a descriptor of their own (`Backends`), whose events are handled in
-parts, with rests: so a flood of events that a user causes neither pushes out events of other directories nor delays
-them. When the kernel's queue overflows, all directories of this descriptor are checked again, and every watch gets an
-event. What concerns many paths (an overflow, a mount, a directory or a link that is replaced) is handled in parts.
+parts, with pauses: so a flood of events that a user causes neither displaces nor delays events of other directories.
+When the kernel's queue overflows, all directories of this descriptor are checked again, and every watch gets an event.
+A change that concerns many paths (an overflow, a mount, a directory or a link that is replaced) is handled in parts.
 
 If the kernel refuses a watch (its limits are reached, the directory may not be read), the entries of that directory are
 compared every second, health reports `watch-polling`, and the kernel is asked again each time.
@@ -67,8 +67,8 @@ diff, and would have to be repeated."""
 PERIOD = 1.0
 """Seconds between two checks of paths that the kernel does not watch."""
 MOUNTS_REST = 20.0
-"""After it has looked at the mount table, the watcher does so again only after this multiple of the time it took. With
-containers, the table is long and changes often; without, what is mounted again is seen at once."""
+"""Between two reads of the mount table, the watcher waits for this multiple of the time that the last read took. With
+containers, the table is long and changes often; without, a new mount is seen at once."""
 AGAIN = 60
 """Periods after which a bounded recursive watch is tried again."""
 BUSY = 0.05
@@ -109,7 +109,7 @@ class PathWatcher:
         """Files being written -> loop time at which their event is sent even if they are not closed."""
         self._replaced: dict[PathNode, None] = {}
         """Nodes that may lead to another file now, according to the events of one buffer."""
-        self._stirred: dict[PathNode, None] = {}
+        self._recursive: dict[PathNode, None] = {}
         """Nodes with events that concern recursive watches from there upward."""
         self._again: asyncio.TimerHandle | None = None
         self._resting: asyncio.TimerHandle | None = None
@@ -152,7 +152,7 @@ class PathWatcher:
             if timer is not None:
                 timer.cancel()
         self._timer = self._settling = self._remounting = self._again = self._resting = None
-        for waiting in (self._writing, self._replaced, self._stirred, self._told):
+        for waiting in (self._writing, self._replaced, self._recursive, self._told):
             waiting.clear()
 
     def leave(self, subscription: Subscription) -> None:
@@ -187,14 +187,14 @@ class PathWatcher:
             self._mounts = None
 
     def _remounted(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Handle a change of the mount table; its descriptor reports it once, so it can stay in the loop meanwhile."""
+        """Handle a change of the mount table. The descriptor reports it once, so it can stay in the loop meanwhile."""
         if self._remounting is None:
             self._remounting = loop.call_at(max(loop.time(), self._next_mounts), self._look_at_mounts)
 
     def _look_at_mounts(self) -> None:
         """Check the nodes where something was mounted or unmounted, and all below."""
         self._remounting, began = None, self._clock()
-        if began < self._next_mounts:  # the last check has taken longer than was known when this one was scheduled
+        if began < self._next_mounts:  # the last check took longer than was known when this one was scheduled
             self._remounted(asyncio.get_running_loop())
             return
         for path in self._mounts.replaced() if self._mounts else ():
@@ -218,7 +218,7 @@ class PathWatcher:
 
     def _may_lead_elsewhere(self, node: PathNode, directory: PathNode) -> None:
         """Check a node after an event of this directory: in parts, if untrusted users may write the directory."""
-        (self._tree.postponed if directory.loose else self._replaced)[node] = None
+        (self._tree.postponed if directory.user_writable else self._replaced)[node] = None
 
     def _event(self, node: PathNode, mask: int, name: str) -> None:
         """Handle one event of a directory (no name) or of its entry `name`."""
@@ -243,7 +243,7 @@ class PathWatcher:
         if child is not None:
             self._may_lead_elsewhere(child, node)
         else:
-            self._stirred[node] = None
+            self._recursive[node] = None
 
     def _await_writers(self) -> None:
         """Set the timer for the files being written; most are closed within the buffer that reports the write."""
@@ -266,7 +266,7 @@ class PathWatcher:
         for subscription in tuple(node.subscribers):
             subscription.callback()
         if node.parent is not None and node.parent.covered:
-            self._stirred[node.parent] = None
+            self._recursive[node.parent] = None
 
     def _nodes(self) -> Iterator[PathNode] | None:
         return self._tree.nodes()  # `close` replaces the tree
@@ -281,18 +281,18 @@ class PathWatcher:
             self._replaced.update(
                 dict.fromkeys(node for node, known in files if node.seal == known and node not in self._writing)
             )
-            self._stirred.update(dict.fromkeys(directories))
+            self._recursive.update(dict.fromkeys(directories))
             self._flush()
 
     @property
     def _unreported(self) -> bool:
-        """Whether nodes are to be checked, or recursive watches are to be told."""
-        return bool(self._replaced or self._stirred or self._told or self._tree.unfinished)
+        """Whether nodes are to be checked, or recursive watches are to be notified."""
+        return bool(self._replaced or self._recursive or self._told or self._tree.unfinished)
 
     def _flush(self) -> None:
         """Check the replaced nodes and send events: once for all events that arrived together.
 
-        This is done in parts, each of a few milliseconds. What is left is left alone during a rest.
+        This is done in parts, each of a few milliseconds, with pauses between them.
         """
         began = self._clock()
         self._tree.begin(postpones=True)
@@ -310,13 +310,13 @@ class PathWatcher:
         visited: list[Visited] = []
         for node in tops(replaced):
             visited += self._tree.look(node)
-        if self._resting is None:  # also if they are below: a flood of events must not put them off for ever
+        if self._resting is None:  # also if they are below: a flood of events must not delay them forever
             visited += self._tree.go_on()
         self._changed(visited)
         self._tell()
-        stirred, self._stirred = self._stirred, {}
+        recursive, self._recursive = self._recursive, {}
         passed: set[PathNode] = set()
-        for node in stirred:
+        for node in recursive:
             for step in node.upward():
                 if step in passed:
                     break
@@ -325,13 +325,13 @@ class PathWatcher:
                     subscription.callback()
 
     def _rested(self) -> None:
-        """End the pause after a check, and go on with what it has left."""
+        """End the pause after a check, and continue with the remaining nodes."""
         began, self._resting = self._clock(), None
         self._flush()
         self._next_mounts += MOUNTS_REST * (self._clock() - began)
 
     def _changed(self, visited: list[Visited]) -> None:
-        """Have the events sent of nodes that may lead to another file, or to none.
+        """Schedule the events of nodes that may lead to another file, or to none.
 
         If the end of a link has changed, all nodes below the link are checked, too.
         """
@@ -346,11 +346,11 @@ class PathWatcher:
         self._told.update(dict.fromkeys(self._tree.take_followed()))
         for node in reversed(nodes):
             if self._tree.deep and node.parent is not None and node.parent.covered:
-                self._stirred[node.parent] = None
+                self._recursive[node.parent] = None
             self._tree.prune(node, below=False)
 
     def _tell(self) -> None:
-        """Call the callbacks that are due, as many as a part has time for."""
+        """Call the callbacks that are due, within the time of one part."""
         for subscription in list(islice(self._told, CALLBACKS)):
             self._told.pop(subscription, None)
             subscription.callback()
@@ -386,7 +386,7 @@ class PathWatcher:
             self._tree.look(node)
         self._tree.resolve()
         for node in before.keys() - self._tree.bounds.reached.keys():  # changes in the unwatched rest are unknown
-            self._stirred[node] = None
+            self._recursive[node] = None
         if self._timer is not None:
             self._timer.cancel()
         self._poll()  # polling has a bound of its own

@@ -29,7 +29,7 @@ SIGNALS = (
     Match(SYSTEMD[0], SYSTEMD[2], "JobNew", path=SYSTEMD[1]),
     Match(SYSTEMD[0], SYSTEMD[2], "JobRemoved", path=SYSTEMD[1]),
 )
-DOUBT = 5.0
+PERIOD = 5.0
 """Seconds between two queries whether the system is still shutting down."""
 AGAIN = (1.0, 60.0)
 """Seconds between attempts to reach D-Bus, doubled from the first number up to the second."""
@@ -49,7 +49,7 @@ class Power:
 
     async def run(self) -> NoReturn:
         """Follow the system's state until cancelled."""
-        doubt = asyncio.create_task(self._doubt(), name="power")
+        queries = asyncio.create_task(self._query_periodically(), name="power")
         try:
             wait = AGAIN[0]
             while True:
@@ -63,8 +63,8 @@ class Power:
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, AGAIN[1])
         finally:
-            doubt.cancel()
-            await asyncio.gather(doubt, return_exceptions=True)
+            queries.cancel()
+            await asyncio.gather(queries, return_exceptions=True)
 
     async def _take(self, signal: Signal | None) -> None:
         if signal is None:  # armed, or armed again: signals may have been lost
@@ -78,11 +78,11 @@ class Power:
         elif signal.body[2] == SHUTDOWN:
             self._set(await self._asked())
 
-    async def _doubt(self) -> NoReturn:
+    async def _query_periodically(self) -> NoReturn:
         """Query periodically whether the system is still shutting down."""
         while True:
             await self._down.wait()
-            await asyncio.sleep(DOUBT)
+            await asyncio.sleep(PERIOD)
             self._set(await self._asked())
 
     async def _asked(self) -> bool:
@@ -97,12 +97,12 @@ class Power:
 
     async def _property(self, service: str, path: str, interface: str, name: str) -> object:
         try:
-            return (await self._bus.call(service, path, PROPERTIES, "Get", "ss", interface, name, timeout=DOUBT))[0]
+            return (await self._bus.call(service, path, PROPERTIES, "Get", "ss", interface, name, timeout=PERIOD))[0]
         except BusError:
             return None
 
     async def _subscribe(self) -> None:
-        """Have systemd send its signals on this connection."""
+        """Make systemd send its signals on this connection."""
         try:
             await self._bus.call(*SYSTEMD, "Subscribe")
         except BusError as error:

@@ -130,7 +130,7 @@ def end(tops: Callable[[], Iterable[int]]) -> None:
 
 
 def _stop(waiting: list[int], known: set[int], ended: set[int]) -> bool:
-    """Stop these processes and their descendants; return whether some were not known. Add what is found to the sets."""
+    """Stop these processes and their descendants; return whether some were unknown. Add all to the sets."""
     before = len(known)
     while waiting:
         pid = waiting.pop()

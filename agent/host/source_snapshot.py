@@ -44,7 +44,7 @@ class SourceVersion:
     """A source as it was when it was read."""
 
     digest: str
-    looks: tuple[int, ...] | None = None
+    metadata: tuple[int, ...] | None = None
     """The file's metadata, if it is certain to reveal any later change."""
     owner: str = ""
     """One of the states that declare the source."""
@@ -57,7 +57,7 @@ class OpenedSource(NamedTuple):
 
     read: Callable[[], bytes]
     size: int = 0
-    looks: tuple[int, ...] | None = None
+    metadata: tuple[int, ...] | None = None
     """None unless the source is a single file."""
     changed: int = 0
     """Time of the last change, nanoseconds."""
@@ -107,7 +107,7 @@ class SourceSnapshot:
         except ABSENT:
             self.pins[key] = SourceVersion(NOTHING)
             raise
-        # Before making the copy, which else counts as not needed.
+        # First: otherwise the copy counts as not needed.
         self.pins[key] = SourceVersion(digest, steady(now))
         self.store.put(digest, data)
         return now.read() if data is None else data
@@ -116,7 +116,7 @@ class SourceSnapshot:
         """Return the content of a source in the snapshot: as it is now if it has not changed, else the copy."""
         try:
             now = live()
-            if pin.looks is not None and pin.looks == now.looks:
+            if pin.metadata is not None and pin.metadata == now.metadata:
                 return now.read()
             data, digest = self._content(now)
         except (OSError, HoldfastError):
@@ -126,22 +126,22 @@ class SourceSnapshot:
             return kept
         if pin.digest != digest:
             return self._kept(key, pin)
-        pin.looks = steady(now)
+        pin.metadata = steady(now)
         return now.read() if data is None else data
 
     def at_hand(self, key: SourceKey, now: tuple[int, ...] | None) -> bool:
-        """Return whether a source with this metadata (None: missing) is read without a copy, which is slow to make."""
+        """Return whether a source with this metadata (None: missing) is read without making a copy, which is slow."""
         if outside(key):
             return True
         pin = self.pins.get(key)
-        return self.closed if pin is None else now == pin.looks and (now is not None or pin.digest == NOTHING)
+        return self.closed if pin is None else now == pin.metadata and (now is not None or pin.digest == NOTHING)
 
     def _as_it_is(self, pin: SourceVersion | None, now: OpenedSource) -> bytes:
         """Return the present content, for an action, whose version includes the content."""
         if pin is None:
             return now.read()
         data, pin.digest = self._content(now)
-        pin.looks = steady(now)
+        pin.metadata = steady(now)
         return now.read() if data is None else data
 
     def version(self, identity: str) -> str:
@@ -185,8 +185,8 @@ class SourceSnapshot:
             now = live()
             same = (
                 old is not None
-                and now.looks is not None
-                and old.looks == now.looks
+                and now.metadata is not None
+                and old.metadata == now.metadata
                 and not self.store.lacks(old.digest)
             )
             if same:
@@ -203,7 +203,7 @@ class SourceSnapshot:
     def _content(now: OpenedSource) -> tuple[bytes | None, str]:
         """Return the content, if it is small enough to be kept, and its digest or stand-in."""
         if now.size > FILE:
-            return None, large(now.looks)
+            return None, large(now.metadata)
         data = now.read()
         return data, digest_of(data)
 
@@ -215,7 +215,7 @@ def outside(key: SourceKey) -> bool:
 
 def steady(now: OpenedSource) -> tuple[int, ...] | None:
     """Return the metadata of a file, if it is certain to reveal any later change; else None."""
-    return now.looks if time.time_ns() - now.changed > STEADY else None
+    return now.metadata if time.time_ns() - now.changed > STEADY else None
 
 
 def with_parents(changed: Iterable[str]) -> set[str]:
@@ -343,6 +343,6 @@ class SnapshotBuilder:
         if not key.view:
             return self._snapshot.look(lambda: self._opened(path, not outside(key)), old)
         if drawn is None or drawn.read is None:
-            return None  # it is unknown how the source was read
+            return None  # the view with which the source was read is unknown
         read = drawn.read
         return self._snapshot.look(lambda: OpenedSource(lambda: read(path)), None)

@@ -29,9 +29,9 @@ def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def large(looks: tuple[int, ...] | None) -> str:
+def large(metadata: tuple[int, ...] | None) -> str:
     """Return the metadata of a file larger than `FILE`, in place of a digest."""
-    return f"looks {looks}"
+    return f"metadata {metadata}"
 
 
 class SourceStore:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from holdfast.agent.host.downloads import Downloads, Tell, silent
+from holdfast.agent.host.downloads import Downloads, ProgressCallback, silent
 from holdfast.agent.host.source_snapshot import OpenedSource, SnapshotBuilder, SourceKey, SourceSnapshot
 from holdfast.agent.host.source_store import FILE, SourceStore
 from holdfast.resources import paths
@@ -99,7 +99,13 @@ class Sources:
         return path if path is not None and _below(self._states, path) == path else None
 
     async def read(
-        self, url: str, *, user: str = "", trusted: bool = False, digest: Digest | None = None, tell: Tell = silent
+        self,
+        url: str,
+        *,
+        user: str = "",
+        trusted: bool = False,
+        digest: Digest | None = None,
+        tell: ProgressCallback = silent,
     ) -> bytes:
         """Return the content of a source, for the state `user`.
 

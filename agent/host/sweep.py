@@ -133,7 +133,7 @@ def _linked(node: PathNode, room: count[int]) -> int:
     try:
         with held(node.path, follow=True) as path, os.scandir(path) as entries:
             for entry in entries:
-                if node.loose and next(room) >= ENTRIES:
+                if node.user_writable and next(room) >= ENTRIES:
                     break
                 if not entry.is_dir(follow_symlinks=False):
                     info = status(f"{node.path}/{entry.name}") if careful else _status(entry)

@@ -1,9 +1,9 @@
 """Changes of the machine that have no path: addresses, routes, the host's name, devices, modules, mounts, swaps.
 
-`SystemEvents` follows the topics that grains in use depend on, `topic_watches.py` those of resources. The kernel says
-little more than that something has changed, so its messages are not parsed: the listener is called `CALM` seconds after
-the first message and reads the new values itself. Many changes at once thus count as one. Messages that the kernel had
-to drop (`ENOBUFS`) count as a change.
+`SystemEvents` follows the topics on which the grains in use depend; `topic_watches.py` follows those of resources. The
+messages of the kernel say little more than that something has changed, so they are not parsed: the listener is called
+`CALM` seconds after the first message and reads the new values itself. Many changes at once thus count as one. Messages
+that the kernel had to drop (`ENOBUFS`) count as a change.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class SystemEvents:
             self._timer = asyncio.get_running_loop().call_later(CALM, self._tell)
 
     def _tell(self) -> None:
-        """Listen again first, so that changes during the call are not missed."""
+        """Report the changes. Listening starts again first, so that changes during the call are not missed."""
         self._timer = None
         news, self._news = self._news, set()
         real = set()

@@ -1,4 +1,4 @@
-"""Watches of what has no path, for resources: the host's name, mounts, swaps, kernel modules."""
+"""Watches of things without a path, for resources: the host's name, mounts, swaps, kernel modules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ TOPICS: Mapping[KernelTopic, EventTopic] = {
 
 
 class TopicWatches:
-    """The watches of all resources. Those of one topic share one descriptor, which is open as long as there is one."""
+    """The watches of all resources.
+
+    The watches of one topic share one descriptor, which is open while there are any.
+    """
 
     def __init__(self) -> None:
         self._sources: dict[EventTopic, ChangeSource] = {}

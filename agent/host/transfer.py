@@ -29,26 +29,26 @@ REPORT = 5.0
 RARELY = 60.0
 
 
-class Wish(NamedTuple):
-    """What is asked of a transfer."""
+class TransferRequest(NamedTuple):
+    """The request for a transfer."""
 
     target: HttpTarget
     digest: Digest | None
     bounds: DownloadBounds
     tell: Callable[[int, int], None]
-    """Called every few seconds with the bytes that have arrived and all bytes (-1: unknown)."""
+    """Called every few seconds with the number of bytes that have arrived and of all bytes (-1: unknown)."""
 
 
 class Transfer:
     """One download. `abort` may be called by another thread."""
 
-    def __init__(self, wish: Wish) -> None:
-        self._wish = wish
-        self._get = HttpGet(wish.bounds.stall)
+    def __init__(self, request: TransferRequest) -> None:
+        self._wish = request
+        self._get = HttpGet(request.bounds.stall)
         self._told, self._pause = time.monotonic(), REPORT
 
     def abort(self, why: str) -> None:
-        """End the transfer; what has arrived is kept for a later one."""
+        """End the transfer; the bytes that have arrived are kept for a later one."""
         self._get.abort(why)
 
     def is_current(self, known: KnownContent) -> bool:
@@ -61,7 +61,7 @@ class Transfer:
             return answer.status
 
     def into(self, entry: DownloadEntry) -> None:
-        """Make the entry whole and current, with the declared hash.
+        """Make the entry complete and current, with the declared hash.
 
         Raises `Permanent` if the server or the hash refuses it, `Temporary` if a later attempt may succeed.
         """
@@ -70,12 +70,12 @@ class Transfer:
                 self._limited(lambda: self._complete(entry))
                 self._verify(entry)
         except (_DiskRefuses, OSError) as error:
-            entry.drop()  # a full disk must not stay full
+            entry.drop()  # release the space: the disk must not stay full
             why = error.why if isinstance(error, _DiskRefuses) else error
             raise refused_call(f"cannot keep {self._wish.target.shown}: {why.strerror or why}", why) from None
 
     def _limited(self, work: Callable[[], int]) -> int:
-        """Do the work within the time of the whole transfer, and say in words why it failed."""
+        """Run the block within the time limit of the whole transfer; raise a clear error if it fails."""
         total, shown = self._wish.bounds.total, self._wish.target.shown
         timer = threading.Timer(total, self.abort, (f"it is not complete after {total:g} s",))
         timer.daemon = True
@@ -91,12 +91,12 @@ class Transfer:
     # -- the hash ----------------------------------------------------------------------------------------------
 
     def _verified(self, entry: DownloadEntry) -> bool:
-        """Return whether whole content has the declared hash, so that nothing need be asked."""
+        """Return whether complete content has the declared hash, so that no request is needed."""
         digest = self._wish.digest
         return digest is not None and self._hashes(entry)[digest.algorithm] == digest.value
 
     def _verify(self, entry: DownloadEntry) -> None:
-        """Raise `WrongDigest` if the content does not have the declared hash; then nothing of it is left."""
+        """Raise `WrongDigest`, and drop the content, if it does not have the declared hash."""
         try:
             demand_digest(self._wish.target.shown, self._hashes(entry), self._wish.digest)
         except Permanent:
@@ -115,7 +115,7 @@ class Transfer:
     # -- the transfer ------------------------------------------------------------------------------------------
 
     def _complete(self, entry: DownloadEntry) -> int:
-        """Ask until everything is there; return the last status."""
+        """Send requests until the content is complete; return the last status."""
         breaks = 0
         while True:
             before = entry.received
@@ -130,7 +130,7 @@ class Transfer:
                     raise
 
     def _exchange(self, entry: DownloadEntry) -> int:
-        """Send one request, and take what the answer has; return its status, or 0 if it must be asked again."""
+        """Send one request and store the answer; return its status, or 0 if another request is needed."""
         part = 0 if entry.whole or not entry.known.strong else entry.received
         asked = {"Range": f"bytes={part}-", "If-Range": entry.known.strong} if part else {}
         asked |= _condition(entry.known) if entry.whole else {}
@@ -165,7 +165,7 @@ class Transfer:
             raise ConnectionError(f"the connection ended {entry.known.size - entry.received} bytes too early")
 
     def _demand_size(self, size: int, entry: DownloadEntry | None = None) -> None:
-        """Raise `Permanent` if there are more bytes than declared; nothing of them is left."""
+        """Raise `Permanent`, and drop the content, if there are more bytes than declared."""
         bounds = self._wish.bounds
         if size > bounds.size:
             if entry is not None:
@@ -174,7 +174,7 @@ class Transfer:
 
 
 class _DiskRefuses(Exception):
-    """An error of the disk, which is not one of the connection."""
+    """An error of the disk, as distinct from one of the connection."""
 
     def __init__(self, why: OSError) -> None:
         super().__init__()
@@ -216,7 +216,7 @@ def _described(answer: HTTPResponse) -> KnownContent:
 
 
 def _telling(modified: str, now: str) -> str:
-    """Return a Last-Modified if a later change of the content must show in it, else an empty text."""
+    """Return a Last-Modified if any later change of the content must change it; else an empty text."""
     try:
         age = (parsedate_to_datetime(now) - parsedate_to_datetime(modified)).total_seconds()
     except (TypeError, ValueError, OverflowError):
@@ -225,7 +225,7 @@ def _telling(modified: str, now: str) -> str:
 
 
 def _said(error: BaseException) -> str:
-    """Return an error of a connection in words."""
+    """Return an error of a connection as text."""
     reason = getattr(error, "reason", error)
     if isinstance(reason, TimeoutError):
         return "it has sent nothing for too long"

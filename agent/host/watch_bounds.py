@@ -56,7 +56,7 @@ class WatchBounds:
 
     def grow(self, node: PathNode, name: str) -> PathNode | None:
         """Return a new node for a directory within a recursive watch; None beyond the bounds."""
-        if not node.loose:
+        if not node.user_writable:
             return node.grow(name)
         top = self._top(node)
         if self.is_full(node):
@@ -71,7 +71,7 @@ class WatchBounds:
 
     def is_full(self, node: PathNode) -> bool:
         """Return whether there is no room for a directory below this one; the bound is then reached."""
-        if not node.loose or self._directories[top := self._top(node)] < WATCHES:
+        if not node.user_writable or self._directories[top := self._top(node)] < WATCHES:
             return False
         self.reached[top] = f"more than {WATCHES} directories"
         return True
@@ -86,11 +86,11 @@ class WatchBounds:
 
     def room_to_scan(self, node: PathNode) -> int:
         """Return how many entries of a directory may be read in this pass."""
-        return ENTRIES - self._scanned[self._top(node)] if node.loose else UNBOUNDED
+        return ENTRIES - self._scanned[self._top(node)] if node.user_writable else UNBOUNDED
 
     def scanned(self, node: PathNode, entries: int, *, all_read: bool) -> None:
         """Count the entries of a directory that were read; `all_read`: there was room for all of them."""
-        if node.loose:
+        if node.user_writable:
             top = self._top(node)
             self._scanned[top] += entries
             if not all_read:
@@ -98,11 +98,11 @@ class WatchBounds:
 
     def room_to_compare(self, node: PathNode) -> int:
         """Return how many entries of a directory may be compared in this round of polling."""
-        return max(0, WATCHES - self._compared[self._top(node)]) if node.covered and node.loose else UNBOUNDED
+        return max(0, WATCHES - self._compared[self._top(node)]) if node.covered and node.user_writable else UNBOUNDED
 
     def compared(self, node: PathNode, entries: int) -> None:
         """Count the entries of a directory that are compared in this round."""
-        if node.covered and node.loose:
+        if node.covered and node.user_writable:
             top = self._top(node)
             if entries > max(0, WATCHES - self._compared[top]):
                 self.reached[top] = f"more than {WATCHES} entries to compare while polling"

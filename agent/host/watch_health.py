@@ -1,4 +1,4 @@
-"""What health says about watched paths: which directories are not watched, and why."""
+"""The health conditions of watched paths: which directories are not watched, and why."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The compiler of resource packages: reads `idl/`, checks it, makes the model, and lets each target generate files."""
+"""The compiler of resource packages: checks `idl/`, makes the model, and calls targets that generate files."""

@@ -1,4 +1,4 @@
-"""Compares a package with an older schema of it: which changes would break its users."""
+"""Compares a package with an older schema of it, to find changes that would break its users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.agent.model.package import Package
 from holdfast.agent.model.types import Type, members
 
 RAISED: Final = ("minimum", "above", "shortest")
-"""Restrictions that are narrower when they are greater; the others when they are less."""
+"""Restrictions that become narrower when their value grows; all others become narrower when it falls."""
 LOWERED: Final = ("maximum", "below", "longest")
 
 
@@ -19,7 +19,7 @@ class BreakingChange(NamedTuple):
     """A change that breaks users."""
 
     place: str
-    """`module:Name` or `module:Name.field` of what has changed."""
+    """The changed declaration: `module:Name` or `module:Name.field`."""
     message: str
 
 
@@ -86,7 +86,7 @@ def _field(place: str, old: Field, new: Field) -> Iterator[BreakingChange]:
 
 
 def _direction(place: str, old: Field, new: Field) -> str:
-    """Return what has changed in whether users or the provider give the field, and whether they have to."""
+    """Return the change in who sets the field (users or the provider), and in whether it is required."""
     if old.out != new.out:
         return f"the output {place} has become an input" if old.out else f"the input {place} has become an output"
     if new.out:
@@ -95,7 +95,7 @@ def _direction(place: str, old: Field, new: Field) -> str:
 
 
 def _narrowed(old: Type, new: Type, *, out: bool) -> str:
-    """Return how a type excludes values that it had; of an output: how it has values that it had not."""
+    """Return how a type excludes values that it allowed before; for an output: how it allows new values."""
     if out:
         old, new = new, old
     before = {each.type: each for each in members(old)}
@@ -194,4 +194,4 @@ COMPARED: Final[Mapping[str, Callable[[str, Any, Any], Iterator[BreakingChange]]
     "alias": _alias,
     "constant": _constant,
 }
-"""What can be declared -> how two versions of it are compared."""
+"""Kind of declaration -> function that compares two versions of it."""

@@ -1,4 +1,4 @@
-"""Builds the model of a package from what its sources declare and what their evaluation said."""
+"""Builds the model of a package from the declarations in its sources and the result of their evaluation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OPTIONS: Final[Mapping[str, tuple[Any, str]]] = {
     "since": (str, "text"),
     "tag": (str, "text"),
 }
-"""Option of a class -> the type of its value, for the check and for people."""
+"""Option of a class -> the type of its value, for the check and for messages."""
 
 
 class Builder:
@@ -248,7 +248,7 @@ def written(value: Any) -> Any:
 
 
 def _type_of(value: Any) -> Type:
-    """Return the type of a constant that does not say it."""
+    """Return the type of a constant that is declared without one."""
     plain: Mapping[type, Type] = {bool: BOOLEAN, int: INTEGER, float: NUMBER, str: TEXT, bytes: Type("bytes")}
     if isinstance(value, list):
         return Type("list", items=union(map(_type_of, value)) if value else Type("any"))

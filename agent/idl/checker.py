@@ -1,4 +1,4 @@
-"""The second step of the check: names, bases, options, rules and values. What is wrong is left out of what follows."""
+"""The second step of the check: names, bases, options, rules and values. Later steps do not see wrong declarations."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ CLASS_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "resource": tuple(inspect.signature(idl.Resource.__init_subclass__).parameters),
     "enumeration": (),
 }
-"""What a class is -> the options after its base."""
+"""Family of a class -> the options after its base."""
 VALUES = "allowed: texts, numbers, True, False, None, lists and mappings of them, constants, and values of enumerations"
 LARGEST = 2**63
-"""Whole numbers of the language have 64 bits."""
+"""The largest whole number of the language: they have 64 bits."""
 FIELD_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 CONSTANT_NAME = re.compile(r"_?[A-Z][A-Z0-9_]*", re.ASCII)
 CLASS_NAME = re.compile(r"_?[A-Z][A-Za-z0-9]*", re.ASCII)
@@ -48,7 +48,7 @@ class SyntaxChecker:
 
     def __init__(self, scope: SourceScope, report: SourceReport) -> None:
         self.scope, self.report = scope, report
-        self.module = ModuleSyntax.__new__(ModuleSyntax)  # the one that is checked; set before each
+        self.module = ModuleSyntax.__new__(ModuleSyntax)  # the module that is being checked
 
     def check(self) -> None:
         """Check all modules."""
@@ -69,7 +69,7 @@ class SyntaxChecker:
                     self._type(each.type)
 
     def _name(self, each: AliasSyntax | ConstantSyntax) -> None:
-        """Check the name of an alias or a constant: fields have names of small letters, which could hide it."""
+        """Check the name of an alias or a constant: a field with a name in small letters could hide it."""
         if isinstance(each, AliasSyntax) and not CLASS_NAME.fullmatch(each.name):
             hint = "allowed: letters and digits, with a capital first: `Port`"
             self._refuse(each.node, "idl-name", f"{each.name!r} is not a valid name of an alias", hint)
@@ -202,7 +202,7 @@ class SyntaxChecker:
     # -- values ------------------------------------------------------------------------------------------------
 
     def _value(self, node: ast.expr, user: ast.stmt) -> bool:
-        """Return whether a value has no logic; report it if not. `user` is the declaration that it is part of."""
+        """Return whether a value has no logic; report it if not. `user` is the declaration that contains the value."""
         if isinstance(node, (ast.List, ast.Tuple)):
             good = [self._value(each, user) for each in node.elts]
             return all(good)
@@ -283,7 +283,7 @@ class SyntaxChecker:
 
 
 _NOWHERE = ast.Pass(lineno=0, col_offset=0)
-"""Stands for the user of a value in a type: types are read after everything has been evaluated."""
+"""Stands for the user of a value in a type: types are read after the evaluation of all modules."""
 
 
 def _is_number(node: ast.expr) -> bool:

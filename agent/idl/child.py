@@ -24,7 +24,7 @@ from holdfast.agent.idl.names import LIMITS
 from holdfast.resources import idl
 
 BUILTINS = {"__build_class__": __build_class__, "object": object}
-"""What the code of sources needs of the interpreter."""
+"""The names of the interpreter that the code of sources uses."""
 
 
 class Evaluation:
@@ -55,7 +55,7 @@ def _is_value(value: object) -> bool:
 
 
 def describe(cls: type) -> dict[str, Any]:
-    """Return what a class says: its options, rules, fields and values."""
+    """Return the options, rules, fields and values of a class."""
     values: Iterable[Any] = cls if isinstance(cls, enum.EnumMeta) else ()
     return {
         "options": {key: plain(value) for key, value in getattr(cls, "idl_options", {}).items()},

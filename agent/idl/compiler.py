@@ -1,4 +1,4 @@
-"""From the folder of a package to its model, or to all problems of it."""
+"""Compiles the folder of a package to its model, or finds all of its problems."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _declared(source: IdlSource, report: SourceReport) -> ModuleSyntax:
 
 
 def _answers(scope: SourceScope, report: SourceReport) -> Mapping[str, ModuleAnswer]:
-    """Return what the modules say; nothing if they cannot be evaluated."""
+    """Return the evaluated modules; none if they cannot be evaluated."""
     before = len(report.problems)
     modules = executables(scope, report)
     if len(report.problems) > before:
@@ -71,7 +71,7 @@ def _answers(scope: SourceScope, report: SourceReport) -> Mapping[str, ModuleAns
     try:
         return evaluate(modules)
     except EvaluationError as error:
-        if not report.problems:  # otherwise it follows from these
+        if not report.problems:  # otherwise the error follows from these problems
             first = next(iter(scope.modules.values()))
             source = scope.modules[error.module].source if error.module in scope.modules else first.source
             report.add_line(source, error.line, "idl-evaluation", f"the source cannot be evaluated: {error}")

@@ -1,4 +1,4 @@
-"""What the sources declare, as syntax: `statements` finds it, `scope` checks it, and `build` makes the model of it."""
+"""The declarations in sources, as syntax: `statements` finds them, `scope` resolves names, `build` makes the model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FieldSyntax:
     doc: str = ""
     comment: str = ""
     broken: bool = False
-    """A problem of it has been reported: what it says is not known completely."""
+    """A problem of the field has been reported: its content is not completely known."""
 
     def place(self, *options: str) -> ast.expr | ast.stmt:
         """Return the value of the first of these options that is given; the declaration if none is."""
@@ -51,11 +51,11 @@ class ClassSyntax:
     options: dict[str, ast.expr] = field(default_factory=dict)
     rules: list[ast.Call] = field(default_factory=list)
     broken: bool = False
-    """What it derives from is not known."""
+    """The base of the class is unknown."""
 
     @property
     def is_enumeration(self) -> bool:
-        """Whether it derives from `idl.Enum`."""
+        """Whether the class derives from `idl.Enum`."""
         return any(word_of(base) == "Enum" for base in self.node.bases)
 
 
@@ -82,7 +82,7 @@ class ConstantSyntax:
     doc: str = ""
     comment: str = ""
     broken: bool = False
-    """The value is not known."""
+    """The value is unknown."""
 
 
 Declaration = ClassSyntax | AliasSyntax | ConstantSyntax
@@ -105,7 +105,7 @@ class ModuleSyntax:
     doc: str = ""
     comment: str = ""
     declared: dict[str, Declaration] = field(default_factory=dict)
-    """In the order of the source."""
+    """Declarations in the order of the source."""
     imports: dict[str, Imported] = field(default_factory=dict)
     needed: dict[str, None] = field(default_factory=dict)
     """Names of `imports` that are bases or parts of values: the module cannot be evaluated without them."""
@@ -125,7 +125,7 @@ def word_of(node: ast.expr) -> str:
 
 
 def name_of(node: ast.expr) -> str:
-    """Return the name that an expression is; empty for any other expression."""
+    """Return the name if an expression is one; empty for any other expression."""
     return node.id if isinstance(node, ast.Name) else ""
 
 

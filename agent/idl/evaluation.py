@@ -1,4 +1,4 @@
-"""Evaluates checked sources in a child that can only compute (`sandbox`), and reads its answer without trust in it."""
+"""Evaluates checked sources in a child that can only compute (`sandbox`), and validates its untrusted answer."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from holdfast.agent.model.reading import parse
 DEADLINE = 30.0
 """Seconds until the child is ended; its CPU time has a limit of its own."""
 ANSWER = 64 << 20
-"""Bytes of the longest answer."""
+"""Most bytes of an answer."""
 
 
 class EvaluationError(Exception):
-    """The sources could not be evaluated; `module` and `line` say where, if that is known."""
+    """The sources could not be evaluated; `module` and `line` are the place, if it is known."""
 
     def __init__(self, message: str, module: str = "", line: int = 0) -> None:
         super().__init__(message)
@@ -35,19 +35,19 @@ class EvaluationError(Exception):
 
 @dataclass(frozen=True)
 class ClassAnswer:
-    """What a class says."""
+    """The evaluated content of a class."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the class, and those that it inherits."""
+    """Options of the class, with those that it inherits."""
     rules: tuple[tuple[Any, ...], ...] = ()
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Its own fields -> the options of each, but those with their default."""
+    """Its own fields -> the options of each, without those that have their default."""
     members: tuple[tuple[Any, ...], ...] = ()
 
 
 @dataclass(frozen=True)
 class ModuleAnswer:
-    """What a module says."""
+    """The evaluated content of a module."""
 
     constants: Mapping[str, Any] = field(default_factory=dict)
     limits: tuple[Mapping[str, Any], ...] = ()
@@ -74,7 +74,7 @@ class ChildAnswer:
 
 
 def evaluate(modules: Sequence[tuple[str, CodeType]], deadline: float = DEADLINE) -> Mapping[str, ModuleAnswer]:
-    """Return what the modules say, which are executed in this order. Raises `EvaluationError`."""
+    """Return the content of the modules, which are executed in this order. Raises `EvaluationError`."""
     text = _run(marshal.dumps((os.getpid(), list(modules))), deadline)
     try:
         answer = parse(ChildAnswer, json.loads(text, parse_constant=_no_number))
@@ -119,7 +119,7 @@ def _run(request: bytes, deadline: float) -> bytes:
 
 
 def _read(process: subprocess.Popen[bytes], end: float) -> bytes:
-    """Return the whole output of a process that ends in time. Raises `EvaluationError`."""
+    """Return the complete output of a process that ends in time. Raises `EvaluationError`."""
     if process.stdout is None:
         raise EvaluationError("the evaluation has no output")
     chunks: list[bytes] = []
@@ -136,7 +136,7 @@ def _read(process: subprocess.Popen[bytes], end: float) -> bytes:
 
 
 def _whole(process: subprocess.Popen[bytes], answer: bytes, end: float) -> bytes:
-    """Return the answer of a process that has closed its output, once it has ended well."""
+    """Return the answer of a process that has closed its output, once the process has ended without an error."""
     try:
         code = process.wait(max(0.1, end - time.monotonic()))
     except subprocess.TimeoutExpired:

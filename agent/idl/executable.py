@@ -1,4 +1,4 @@
-"""What is evaluated: code that is made of the checked declarations alone, in an order in which it can be executed."""
+"""Makes the code that is evaluated: only checked declarations, in an order in which they can be executed."""
 
 from __future__ import annotations
 import __future__
@@ -15,7 +15,7 @@ from holdfast.agent.idl.scope import BASES, SourceScope
 
 
 def executables(scope: SourceScope, report: SourceReport) -> list[tuple[str, CodeType]]:
-    """Return the name and the code of each module, after those whose names it needs."""
+    """Return the name and the code of each module; each comes after the modules whose names it needs."""
     needs = {name: {module.imports[each].module for each in module.needed} for name, module in scope.modules.items()}
     try:
         order = [*TopologicalSorter(needs).static_order()]

@@ -1,4 +1,4 @@
-"""The fields of a class: from what a source says to fields of the model, with checks of what options mean together."""
+"""The fields of a class: makes fields of the model from the syntax, and checks combinations of options."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WRITTEN: Final[Mapping[Any, str]] = {
     int: "a whole number",
     float: "a number",
 }
-"""Type of an option -> its value for people."""
+"""Type of an option -> description of its value for messages."""
 WIRE = re.compile(r"[A-Za-z][A-Za-z0-9]*", re.ASCII)
 OF_RESOURCES: Final[Mapping[str, str]] = {
     "out": "only a provider of resources or functions sets fields",
@@ -36,7 +36,7 @@ OF_RESOURCES: Final[Mapping[str, str]] = {
     "replaces": "only a resource can be replaced",
     "write_only": "only the state of a resource is stored",
 }
-"""Option that only fields of resources have -> why."""
+"""Option that only fields of resources have -> the reason."""
 OF_INPUTS = ("default", "environment", "computed", "write_only")
 """Options that only an input has."""
 CONTRADICTIONS: Final = (
@@ -122,7 +122,7 @@ class FieldReader:
 
 
 def wrong_version(since: str, version: str) -> str:
-    """Return what is wrong with the version that added something; empty if nothing is."""
+    """Return the problem of a version in `since`; empty if there is none."""
     if not since:
         return ""
     if not VERSION.fullmatch(since):

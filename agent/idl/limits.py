@@ -1,4 +1,4 @@
-"""Restrictions: which types they are for, and what they make of a type."""
+"""Restrictions: the types to which they apply, and the restricted types."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ FOR: Final[Mapping[str, tuple[TypeWord, ...]]] = {
     "shortest": LENGTHS,
     "longest": LENGTHS,
 }
-"""Restriction -> words of the types that it is for."""
+"""Restriction -> words of the types to which it applies."""
 HINTS: Final[Mapping[str, Any]] = {"pattern": str, "shortest": int, "longest": int}
-"""Restriction -> type of its value; that of all others is a number."""
+"""Restriction -> type of its value; the values of all others are numbers."""
 TIGHTER: Final[Mapping[str, Any]] = {
     "minimum": max,
     "above": max,
@@ -45,7 +45,7 @@ class LimitError(Exception):
 
 
 def restrict(type_: Type, limits: Mapping[str, Any]) -> Type:
-    """Return a type with restrictions; null is still accepted if it was. Raises `LimitError`."""
+    """Return a type with restrictions; null is still accepted if it was before. Raises `LimitError`."""
     if not limits:
         return type_
     parts = members(type_)
@@ -86,7 +86,7 @@ def _restricted(type_: Type, limits: Mapping[str, Any]) -> Type:
 
 
 def _demand_some(type_: Type, limits: Mapping[str, Any]) -> None:
-    """Raise `LimitError` if no value keeps all restrictions."""
+    """Raise `LimitError` if no value satisfies all restrictions."""
     for least, most in (("minimum", "maximum"), ("minimum", "below"), ("above", "maximum"), ("above", "below")):
         low, high = getattr(type_, least), getattr(type_, most)
         empty = (

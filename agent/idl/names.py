@@ -1,4 +1,4 @@
-"""Names: how those of the source become names on the wire, of kinds and of tokens; and what a mistyped one may mean."""
+"""Names: conversion of names in sources to those on the wire, of kinds and in tokens; hints for mistyped names."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from holdfast.resources.spelling import nearest
 LIMITS = "__idl_limits__"
 """Name of the list of all restrictions in types, at the end of each module that is evaluated."""
 GENERATED = {"resource": ("Args", "Operations", "Property"), "function": ("Function", "Result")}
-"""What a class declares -> ends of the names that generated files add to its own name."""
+"""Family of a class -> endings that generated files add to its name."""
 BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-"""Place between two words of a class name: `Security|Group`, `HTTP|Server`."""
+"""The boundary between two words of a class name: `Security|Group`, `HTTP|Server`."""
 
 
 def unknown(what: str, name: str, known: Iterable[str], legal: str = "") -> tuple[str, str]:
-    """Return the message and the hint for a name that is not known."""
+    """Return the message and the hint for an unknown name."""
     names = list(known)
     near = nearest(name, names)
     hint = f"did you mean {near!r}?" if near else legal or f"available: {', '.join(names) or 'none'}"
@@ -35,7 +35,7 @@ def wire_name(name: str) -> str:
 
 
 def kind_name(package: str, module: str, name: str) -> str:
-    """Return the name of a resource in state files: `aws-ec2.security_group`; the last part of the module is no part.
+    """Return the name of a resource in state files: `aws-ec2.security_group`; it omits the last part of the module.
 
     A module at the top of `idl/` gives `aws.security_group`.
     """

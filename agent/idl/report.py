@@ -1,4 +1,4 @@
-"""The problems of a package: they are collected from all steps, and each knows its place in the sources."""
+"""The problems of a package: they are collected from all steps, each with its location in the sources."""
 
 from __future__ import annotations
 

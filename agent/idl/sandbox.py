@@ -1,9 +1,10 @@
-"""Confines the calling process for good: it can compute, read its input and write its answer, and nothing else.
+"""Confines the calling process permanently: it can compute, read its input and write its answer, and nothing else.
 
 A filter of system calls (seccomp) allows those that computing needs and refuses all others, so there are no files, no
-network, no processes and no signals. Limits bound memory and CPU time. A filter is the one mechanism that works alike
-for root and other users, in containers, and on every kernel that Debian 12 may run on: user namespaces may be switched
-off and are missing in containers, and Landlock restricts neither local sockets nor processes, and TCP only since 6.7.
+network, no processes and no signals. Limits bound memory and CPU time. A filter is the only mechanism that works
+equally for root and other users, in containers, and on every kernel that Debian 12 may run on: user namespaces may be
+disabled and are missing in containers, and Landlock restricts neither local sockets nor processes, and TCP only since
+6.7.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class UnconfinedError(Exception):
 
 
 class Machine(NamedTuple):
-    """What the filter must know of a machine."""
+    """The numbers of one machine that the filter uses."""
 
     architecture: int
     """The kernel's constant AUDIT_ARCH_..."""
@@ -54,7 +55,7 @@ MACHINES: Mapping[str, Machine] = {
         0x40000028, (3, 4, 192, 91, 163, 125, 220, 45, 240, 422, 173, 175, 263, 403, 384, 158, 0, 1, 248)
     ),
 }
-"""Name of the machine, as `uname` tells it -> its numbers. Some calls of ARM with 32 bits have a second form."""
+"""Name of the machine, as `uname` returns it -> its numbers. Some calls of ARM with 32 bits have a second form."""
 
 
 def confine(parent: int) -> None:

@@ -1,4 +1,4 @@
-"""What names mean: every module sees its own declarations and those that it imports."""
+"""Resolves names: every module sees its own declarations and those that it imports."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ BASES: Mapping[str, Family] = {
     "Function": "function",
     "Enum": "enumeration",
 }
-"""Word of the language that a class may derive from -> what the class is."""
+"""Word of the language from which a class may derive -> the family of the class."""
 
 
 class FoundName(NamedTuple):
-    """What a name means."""
+    """The meaning of a name."""
 
     module: ModuleSyntax
     declared: Declaration
 
     @property
     def qualified(self) -> str:
-        """The name by which the model refers to it: `ec2/vpc:Vpc`."""
+        """The qualified name in the model: `ec2/vpc:Vpc`."""
         return f"{self.module.name}:{self.declared.name}"
 
 
@@ -39,7 +39,7 @@ class FoundClass(NamedTuple):
 
     @property
     def qualified(self) -> str:
-        """The name by which the model refers to it."""
+        """The qualified name in the model."""
         return f"{self.module.name}:{self.declared.name}"
 
 
@@ -51,7 +51,7 @@ class SourceScope:
         self._families: dict[tuple[str, str], Family] = {}
 
     def find(self, module: ModuleSyntax, name: str) -> FoundName | None:
-        """Return what a name means in a module."""
+        """Return the meaning of a name in a module."""
         if name in module.declared:
             return FoundName(module, module.declared[name])
         imported = module.imports.get(name)
@@ -78,7 +78,7 @@ class SourceScope:
         return FoundClass(found.module, found.declared)
 
     def family(self, module: ModuleSyntax, made: ClassSyntax) -> Family:
-        """Return what a class is; a struct if its bases are wrong."""
+        """Return the family of a class; a struct if its bases are wrong."""
         key = module.name, made.name
         if key not in self._families:
             self._families[key] = "struct"  # for classes that derive from themselves

@@ -22,9 +22,9 @@ from holdfast.states.source.refusals import decode, display
 
 MANIFEST = "package.yaml"
 LARGEST = 1 << 20
-"""Bytes of the largest source."""
+"""Most bytes of a source."""
 MOST = 10_000
-"""Sources of the largest package."""
+"""Most sources of a package."""
 NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 """Names of packages, folders and modules: they become parts of the names of kinds, and of file names."""
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", re.ASCII)
@@ -40,7 +40,7 @@ class IdlSource:
     module: str
     """Path below `idl/` without extension: `ec2/vpc`."""
     file: str
-    """Path for people."""
+    """Path for messages."""
     text: str
     tree: ast.Module
     lines: list[str] = field(init=False)
@@ -61,17 +61,17 @@ class IdlSource:
 
 
 class Manifest(NamedTuple):
-    """What package.yaml says."""
+    """The content of package.yaml."""
 
     name: str
     version: str
     description: str
     user: str = ""
-    """User that the plugin has to run as; empty: any."""
+    """User as which the plugin must run; empty: any."""
 
 
 class PackageSources(NamedTuple):
-    """The whole package as it was read; what cannot be read is missing, and has a problem."""
+    """The whole package as it was read; files that cannot be read are missing, and have a problem."""
 
     manifest: Manifest
     modules: dict[str, IdlSource]
@@ -138,7 +138,7 @@ def _source(root: Path, path: Path, problems: list[Problem]) -> IdlSource | None
 
 
 def _wrong_name(root: Path, module: Path) -> tuple[str, str] | None:
-    """Return what is wrong with the name of a source, and a hint; None if nothing is."""
+    """Return the problem of the name of a source, and a hint; None if there is none."""
     legal = "allowed: small letters, digits and single underscores, with a letter first"
     for part in module.parts:
         if not NAME.fullmatch(part):
@@ -158,7 +158,7 @@ def _wrong_name(root: Path, module: Path) -> tuple[str, str] | None:
 
 
 def _no_texts(source: IdlSource) -> Iterator[Problem]:
-    """Yield a problem for each text that cannot be written to a file: it has a half of a character."""
+    """Yield a problem for each text that cannot be written to a file, because it contains a surrogate."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             try:
@@ -237,7 +237,7 @@ def _members(data: Map, document: Document, problems: list[Problem]) -> dict[str
 
 
 def wrong_member(key: str, value: Any) -> tuple[str, str]:
-    """Return what is wrong with a member of a manifest, with a hint; both empty if nothing is."""
+    """Return the problem of a member of a manifest, and a hint; both are empty if there is none."""
     if not isinstance(value, str):
         return f"{key} is text, not {value!r}", "write it in quotes"
     if key == "name" and not re.fullmatch(r"[a-z][a-z0-9]*", value):

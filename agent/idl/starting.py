@@ -1,6 +1,6 @@
 """The files of a new package: an example that works, with a provider, its tests, and an agent that uses it.
 
-They are in the folder `new`, as `NAME.in`: what all packages share, and what depends on the language of the provider.
+They are in the folder `new`, as `NAME.in`: files that all packages share, and files for each language of a provider.
 `holdfast idl new` fills in the words between `@` and compiles the package.
 """
 
@@ -25,7 +25,7 @@ PROVIDERS: Final[Mapping[str, str]] = {"python": "provider/main.py", "typescript
 """Language -> file with the provider of the example."""
 TEMPLATES = Path(__file__).parent / "new"
 NODE = "/usr/bin/node"
-"""Where Node.js is, if it is not in the path."""
+"""The path of Node.js, if it is not in PATH."""
 
 
 def files_of(name: str, language: str, folder: Path) -> dict[str, str]:

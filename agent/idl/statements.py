@@ -1,4 +1,4 @@
-"""The first step of the check: which statements a source consists of. It needs no other source.
+"""The first step of the check: the statements of a source. It needs no other source.
 
 Docstrings below declarations and comments above them belong to these.
 """
@@ -34,7 +34,7 @@ IMPORTS = (
 STATEMENTS = "a source has imports, classes, aliases (`Port = Annotated[int, ...]`) and constants (`MOST: Final = 5`)"
 BODY = "a class has fields (`size: int`), each with its docstring below"
 DIRECTIVES = re.compile(r"#!|# *(-\*-|(noqa|type|mypy|ruff|pylint|pyright|fmt|isort|vim)\b *[:=]?)")
-"""Comments for tools, which are no text for people."""
+"""Comments for tools, which are not documentation."""
 WORDS: Mapping[type[ast.stmt], str] = {
     ast.Assert: "an assertion",
     ast.AsyncFor: "a loop",
@@ -62,7 +62,7 @@ class Statements:
         self.module = ModuleSyntax(source)
 
     def read(self) -> ModuleSyntax:
-        """Return what the source declares."""
+        """Return the declarations of the source."""
         body = self.source.tree.body
         self.module.doc = _docstring(body)
         first = body[0].lineno if body else len(self.source.lines) + 1
@@ -192,10 +192,10 @@ class Statements:
                 self._refuse(keyword.value, "idl-option", "options are named one by one", "write `default=...`")
         return {each.arg: each.value for each in value.keywords if each.arg is not None}
 
-    # -- what surrounds declarations ---------------------------------------------------------------------------
+    # -- docstrings and comments ---------------------------------------------------------------------------
 
     def _documented(self, body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, str, str]]:
-        """Yield each statement but docstrings, with the docstring below it and the comment above it."""
+        """Yield each statement except docstrings, with the docstring below it and the comment above it."""
         last = body[0].end_lineno or 0 if _docstring(body) else 0
         rest = body[1:] if _docstring(body) else body
         for number, node in enumerate(rest):
@@ -259,7 +259,7 @@ class _Unquote(ast.NodeTransformer):
         self._parse = parse
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
-        """Return the type that a text is."""
+        """Return the type in a text."""
         return self._parse(node) if isinstance(node.value, str) else node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:

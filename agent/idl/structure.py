@@ -1,4 +1,4 @@
-"""The last step of the check: what concerns several declarations. Names, rules, defaults, enumerations, references."""
+"""The last step of the check: conditions on several declarations. Names, rules, defaults, enumerations, references."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holdfast.states.requisite_kinds import REQUISITES, REVERSED
 RESERVED: Final = frozenset(("ensure", "names", *REQUISITES, *REVERSED))
 """Arguments of every state, which a field would hide."""
 KEYS: Final = CONTROL - {"name"}
-"""Keys of states that are no arguments."""
+"""Keys of states that are not arguments."""
 COMPARABLE = ("integer", "number", "moment", "duration")
 VALUE_NAME = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
 Fields = dict[str, tuple[FoundClass, FieldSyntax | None, Field]]
@@ -77,7 +77,7 @@ class StructureCheck:
         kinds.setdefault(kind, f"{made.name!r} of {module.name!r}")
 
     def _generated(self, module: ModuleSyntax, made: ClassSyntax, family: str) -> None:
-        """Refuse a declaration with a name that generated files give to something else."""
+        """Refuse a declaration with a name that generated files use for something else."""
         for end in GENERATED.get(family, ()):
             other = module.declared.get(made.name + end)
             if other is not None and not made.name.startswith("_"):
@@ -163,11 +163,11 @@ class StructureCheck:
                     self._refuse(module, each.value, "idl-default", f"the value does not fit: {told}", "")
 
     def _misfits(self, type_: Type, value: Any) -> Iterator[str]:
-        """Yield what is wrong with a value of a type."""
+        """Yield the problems of a value of a type."""
         decoder = Decoder(self.schema, wire=False)
         try:
             decoder.value(type_, value, "")
-        except (KeyError, RecursionError):  # a type that has a problem of its own
+        except (KeyError, RecursionError):  # the type itself has a problem, which was reported
             return
         for each in decoder.violations[:1]:
             yield f"{each.path}: {each.message}" if each.path else each.message
@@ -183,7 +183,7 @@ def _comparable(type_: Type) -> str | None:
 
 
 def _misfit(word: str, field: Field) -> str:
-    """Return why a rule cannot be about a field; empty if it can."""
+    """Return why a rule cannot refer to a field; empty if it can."""
     if field.out:
         return f"{field.name!r} is set by the provider, so it is not an input"
     if word != "ordered" and field.required:
@@ -230,7 +230,7 @@ class Cycles:
                     yield _Need(classes, (home.module, syntax.node))
 
     def _within(self, type_: Type) -> tuple[str, ...]:
-        """Return the classes of which one instance is needed for a value of a type; empty if none is."""
+        """Return the classes for a value of a type: an instance of one of them is needed; empty if none is."""
         if type_.type == "reference":
             return (type_.target.removeprefix(self.token),)
         if type_.type == "record":
@@ -246,12 +246,12 @@ class _Need(NamedTuple):
     """A field that always has a value."""
 
     classes: tuple[str, ...]
-    """One of these has to exist before."""
+    """An instance of one of these must exist before."""
     place: tuple[ModuleSyntax, Node]
 
 
 def _impossible(needs: Mapping[str, Sequence[_Need]]) -> list[str]:
-    """Return the classes of which no instance can be the first."""
+    """Return the classes that can have no first instance."""
     rest = dict(needs)
     while possible := [
         name for name, each in rest.items() if all(any(one not in rest for one in need.classes) for need in each)

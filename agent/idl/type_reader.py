@@ -35,7 +35,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "timedelta": "write `idl.Duration`",
     "tuple": "write `list[T]`, or a struct",
 }
-"""Name of a type of Python -> what the language has in its place."""
+"""Name of a type of Python -> its replacement in the language."""
 IN_SETS = (
     "boolean",
     "integer",
@@ -65,7 +65,7 @@ class TypeReader:
         """Aliases that are being read."""
 
     def read(self, module: ModuleSyntax, node: ast.expr) -> Type:
-        """Return the type that an expression stands for in a module."""
+        """Return the type of an expression in a module."""
         if isinstance(node, ast.Constant) and node.value is None:
             return NONE
         if name := name_of(node):
@@ -126,7 +126,7 @@ class TypeReader:
         return self._refuse(module, node, "idl-type", told, hint)
 
     def alias(self, module: ModuleSyntax, alias: AliasSyntax) -> Type:
-        """Return what an alias stands for."""
+        """Return the type of an alias."""
         name = f"{module.name}:{alias.name}"
         if name in self._open:
             told = f"the alias {alias.name!r} contains itself"
@@ -252,7 +252,7 @@ class TypeReader:
         return part.members if part.type in ("tagged", "union") else (part,)
 
     def _tags(self, module: ModuleSyntax, node: ast.expr, records: list[Type]) -> None:
-        """Report the first struct of a union that its tag does not tell from the others."""
+        """Report the first struct of a union whose tag does not distinguish it from the others."""
         seen: dict[str, str] = {}
         for each in records:
             made = self.scope.declared(each.record)

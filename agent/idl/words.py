@@ -1,4 +1,4 @@
-"""How the language spells the types of the model."""
+"""The spelling of the model's types in the language."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SPELLED: Final[Mapping[TypeWord, str]] = {
     **{word: f"idl.{spelling}" for spelling, word in OF_IDL.items()},
     "none": "None",
 }
-"""Word of the model -> how a source spells it."""
+"""Word of the model -> its spelling in sources."""
 LEGAL: Final = (
     f"allowed: {', '.join((*PLAIN, *(f'idl.{each}' for each in OF_IDL), *COMPOSED))}, "
     "Annotated[T, idl.limits(...)], structs, enumerations and aliases"

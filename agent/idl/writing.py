@@ -1,7 +1,7 @@
-"""Generated files: which exist, which are stale, and how all of them are written at once.
+"""Generated files: finds existing and stale ones, and writes all of them together.
 
-A generated file is known by its header; schema.json, which can have no comment, by its form. All other files belong to
-people and are never changed. All files are prepared before the first one is replaced.
+A generated file is recognised by its header; schema.json, which cannot have a comment, by its form. All other files
+belong to users and are never changed. All files are prepared before the first one is replaced.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SCHEMA = "schema.json"
 MADE = "Made by `holdfast idl compile` from "
 TARGET = re.compile(r", target (\S+)\. Do not edit it\.")
 FIRST = 400
-"""Characters at the start of a file in which its header is."""
+"""Number of characters at the start of a file that contain its header."""
 COMMENTS: Final[Mapping[str, tuple[str, str]]] = {
     ".py": ("# ", ""),
     ".pyi": ("# ", ""),
@@ -41,9 +41,10 @@ COMMENTS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def with_header(path: str, text: str, sources: Iterable[str], package: str, target: str) -> str:
-    """Return the text of a generated file with its header. Raises `ValueError` for a file that can have none.
+    """Return the text of a generated file with its header.
 
-    A file is made from the source of which it has the name, or else from the whole package.
+    Raises `ValueError` for a file that cannot have one. A file is made from the source with the same name, or else from
+    the whole package.
     """
     stem = path.rpartition(".")[0].removesuffix("_stub")
     origin = f"{stem}.py" if stem in sources else f"the package {package}"
@@ -72,7 +73,7 @@ class OutputDirectory:
     removed: list[str] = field(default_factory=list)
 
     def compare(self) -> Iterator[Problem]:
-        """Find what has to be written and removed; yield a problem for each file of people that is in the way."""
+        """Find the files to write and to remove; yield a problem for each file of a user that is in the way."""
         for path, text in sorted(self.wanted.items()):
             try:
                 found = self._text(path)
@@ -89,7 +90,7 @@ class OutputDirectory:
                 self.removed.append(path)
 
     def stale(self) -> Iterator[Problem]:
-        """Yield a problem for each file that is not as its sources would give it."""
+        """Yield a problem for each file that differs from the one that its sources give."""
         hint = "run `holdfast idl compile` without --check"
         for path in sorted(self.changed):
             there = os.path.lexists(self.root / path)
@@ -107,7 +108,7 @@ class OutputDirectory:
             yield from (Path(folder, each).relative_to(self.root).as_posix() for each in sorted(files))
 
     def _text(self, path: str) -> str | None:
-        """Return the text of a file; None if it does not exist, and no text for what is no text file.
+        """Return the text of a file; None if it does not exist; an empty text if it is not a text file.
 
         Raises `OSError`.
         """
@@ -122,7 +123,7 @@ class OutputDirectory:
             return ""
 
     def _target(self, path: str) -> str | None:
-        """Return the target that has made a file; None if none has, or the file cannot be read."""
+        """Return the target that has made a file; None if there is none, or if the file cannot be read."""
         try:
             header = _header(path, self._text(path) or "")
         except OSError:
@@ -135,7 +136,10 @@ class OutputDirectory:
 
 
 def write(outputs: Iterable[OutputDirectory]) -> None:
-    """Write and remove what `compare` has found. Raises `CompileError`; if one cannot be prepared, none is changed."""
+    """Write and remove the files that `compare` has found.
+
+    Raises `CompileError`; if one cannot be prepared, none is changed.
+    """
     filled: list[Replacement] = []
     try:
         for output in outputs:
@@ -177,5 +181,5 @@ def _is_generated(path: str, text: str) -> bool:
 
 
 def _header(path: str, text: str) -> str:
-    """Return the line of a file in which its header is, if it has one."""
+    """Return the line with the header of a file, if it has one."""
     return "\n".join(text[:FIRST].split("\n", 2)[1 if path.endswith(".json") else 0 :][:1])

@@ -31,7 +31,7 @@ UNWRITTEN = "metrics-unwritten"
 
 
 class Exporter:
-    """Serves the text of `text`, over HTTP also that of `process`, as the settings say, until `stop`."""
+    """Serves the text of `text` and, over HTTP, that of `process`, as the settings say, until `stop`."""
 
     def __init__(self, text: Callable[[], str], health: Health, process: Callable[[], str] = str) -> None:
         self._text, self._process = text, process

@@ -26,7 +26,7 @@ def _figures() -> Iterator[tuple[str, str, str, float]]:
     try:
         stat = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace")
         fields = stat.rpartition(")")[2].split()  # from the third field on: the program's name may contain anything
-        descriptors = len([*Path("/proc/self/fd").iterdir()]) - 1  # without the one that reads this
+        descriptors = len([*Path("/proc/self/fd").iterdir()]) - 1  # without the descriptor that reads this
         booted = _booted()
     except (OSError, ValueError):
         return

@@ -1,4 +1,7 @@
-"""Finds the resources that an operator names. Graphs may be large: each search takes a slice of resources at a time."""
+"""Finds the resources that an operator names.
+
+Graphs may be large: each search examines a slice of resources at a time.
+"""
 
 from __future__ import annotations
 

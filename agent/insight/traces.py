@@ -86,7 +86,7 @@ class TracedPass:
     """Seconds; None while the pass runs."""
     converged: bool = False
     said: str = ""
-    """The result in a sentence."""
+    """The result as a sentence."""
     runs: TracedRuns = field(default_factory=TracedRuns)
     dropped: int = 0
     """Runs that were not kept for lack of room."""
@@ -208,10 +208,8 @@ def _lanes(runs: list[TracedRun]) -> Iterator[int]:
 
 def _run(run: TracedRun, lane: int) -> Iterator[dict[str, Any]]:
     common = {"pid": 1, "tid": lane, "name": run.identity}
-    begin, end = (
-        _us(run.begun),
-        _us(run.begun + run.duration),
-    )  # round ends, not lengths: neighbours must not overlap
+    # The ends are rounded, not the lengths: neighbours must not overlap.
+    begin, end = _us(run.begun), _us(run.begun + run.duration)
     args = {"cause": run.cause, "result": run.result, "waited_ms": round(run.waited * 1000, 3)}
     event = {"ph": "X", "cat": run.result, "ts": begin, "dur": round(end - begin, 1), "args": args}
     yield {**common, **event, **({"cname": _COLOURS[run.result]} if run.result in _COLOURS else {})}

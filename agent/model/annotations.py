@@ -1,4 +1,4 @@
-"""Reads the annotations of Python as types of the model."""
+"""Converts annotations of Python to types of the model."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class AnnotationReader:
         return type_
 
     def _converted(self, type_: Type, rule: Accepted | None) -> Type:
-        """Return the values that a validator accepts: anything, if it converts values and does not say which."""
+        """Return the values that a validator accepts: any, if it converts values without declaring which."""
         if rule is None:
             return ANY
         known = {VALUE: type_, ITEM: next((each.items for each in (type_.members or (type_,)) if each.items), ANY)}

@@ -19,7 +19,7 @@ class Docs(NamedTuple):
     summary: str = ""
     """The first paragraph, in one line."""
     text: tuple[str, ...] = ()
-    """The other paragraphs; one with line breaks, as a list, keeps them."""
+    """The other paragraphs. Only a list keeps its line breaks."""
     examples: tuple[str, ...] = ()
     """Examples in YAML, without common indentation."""
 

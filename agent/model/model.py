@@ -1,4 +1,4 @@
-"""The model: what the generators of documents and schemas read. `build.py` makes it from the classes."""
+"""The model, from which documents and schemas are generated. `build.py` makes it from the classes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Absent(Enum):
 
 
 ABSENT: Final = Absent.ABSENT
-"""Stands for the default of a field that has none, or none that is the same on every host."""
+"""Stands for the default of a field without one, or whose default depends on the host."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Field:
     wire: str = ""
     """Name on the wire, if it differs."""
     out: bool = False
-    """The provider sets it; it is no argument."""
+    """The provider sets the field; it is not an argument."""
     from_id: bool = False
-    """Of a kind: where a state does not give it, the ID of the state is its value."""
+    """Of a kind: if a state does not give the field, its value is the ID of the state."""
     computed: bool = False
     """An argument that the provider sets if it is not given."""
     replaces: bool = False
@@ -53,7 +53,7 @@ class Field:
     environment: tuple[str, ...] = ()
     """Variables of the provider's environment that give the default, the first that is set."""
     deprecated: str = ""
-    """What to use instead; empty: it is not deprecated."""
+    """The replacement; empty: the field is not deprecated."""
     since: str = ""
     """Version of the package that added it."""
     comment: str = ""
@@ -67,7 +67,7 @@ def argument(field: Field) -> Field:
 
 @dataclass(frozen=True)
 class Rule:
-    """What several fields of one record or resource must satisfy together."""
+    """A condition on several fields of one record or resource."""
 
     rule: Literal["ordered", "exactly one", "at most one", "at least one", "together"]
     fields: tuple[str, ...]
@@ -82,7 +82,7 @@ class Record:
     fields: tuple[Field, ...]
     rules: tuple[Rule, ...] = ()
     tag: str = ""
-    """Value of the member `type` by which a tagged type knows the record; empty: it has no such member."""
+    """Value of the member `type` that identifies the record in a tagged type; empty: it has no such member."""
     deprecated: str = ""
     since: str = ""
     comment: str = ""
@@ -90,14 +90,14 @@ class Record:
 
 @dataclass(frozen=True)
 class Remote:
-    """What a kind has if a plugin provides it."""
+    """The properties of a kind that a plugin provides."""
 
     token: str
     """`package:module:Name`; modules of modules are separated by slashes."""
     named: bool = False
-    """It has a name of its own; where none is given, one is made."""
+    """The resource has a name of its own; if none is given, one is made."""
     poll: float = 0
-    """Seconds between two checks of what reports no events; 0: the provider has a watch."""
+    """Seconds between two checks if the provider reports no events; 0: the provider has a watch."""
     delete_first: bool = False
     """A replacement deletes the old resource before it creates the new one."""
     version: int = 1
@@ -129,7 +129,7 @@ class KindModel:
     variables: str = ""
     """Argument with which arguments of any other name are accepted, as variables of its template."""
     effects: tuple[str, ...] = ()
-    """Verbs of what a run of the kind does: `create`, `restart`."""
+    """Verbs for the effects of a run of the kind: `create`, `restart`."""
     watch: str = ""
     """Source of its events; empty: the kind has no watch."""
     refresh: str = ""
@@ -139,15 +139,15 @@ class KindModel:
     receives: bool = False
     """Its arguments, except the name, can be received from other resources (`recv`)."""
     reversible: bool = False
-    """`reverse: true` restores what was there before."""
+    """`reverse: true` restores the previous state."""
     grouped: bool = False
     """Several resources of the kind may be repaired together."""
     automatic_edges: bool = False
-    """It takes part in automatic edges."""
+    """The kind takes part in automatic edges."""
     composite: bool = False
-    """It consists of resources of other kinds."""
+    """The kind consists of resources of other kinds."""
     remote: Remote | None = None
-    """What it has if a plugin provides it."""
+    """The properties of a remote kind; None for a built-in one."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class Function:
     docs: Docs
     parameters: tuple[Field, ...]
     keyword_only: tuple[str, ...]
-    """Parameters that are given by name."""
+    """Parameters that must be given by name."""
     returns: Type
     changes: bool = False
     """It changes the machine, except with `test`."""
@@ -187,7 +187,7 @@ class Function:
 
 @dataclass(frozen=True)
 class ProviderFunction:
-    """What a provider says about one of its functions."""
+    """The documentation of a provider for one of its functions."""
 
     name: str
     doc: str = ""
@@ -204,7 +204,7 @@ class ProviderModel:
     docs: Docs
     priority: int
     targets: int
-    """Version of the interface that it was written for."""
+    """Version of the interface for which the provider was written."""
     functions: tuple[ProviderFunction, ...]
     grains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The host has one of the values of each of these grains."""
@@ -218,7 +218,7 @@ class ProviderModel:
 
 @dataclass(frozen=True)
 class InterfaceModel:
-    """What a virtual module promises on every host."""
+    """The contract of a virtual module on every host."""
 
     name: str
     version: int
@@ -231,7 +231,7 @@ class InterfaceModel:
 
 @dataclass(frozen=True)
 class SystemModel:
-    """Everything that users can declare to the agent, or call through it."""
+    """All that users can declare to the agent, or call through it."""
 
     kinds: tuple[KindModel, ...] = ()
     meta: tuple[Field, ...] = ()

@@ -1,4 +1,4 @@
-"""The model of a resource package: what schema.json contains, and what every generator of packages reads.
+"""The model of a resource package: the content of schema.json, from which every generator for packages works.
 
 `agent/idl` makes it from sources; another language may write schema.json by itself. `to_json` and `from_json` convert.
 A name that another module can refer to is qualified: `module:Name`, where modules of modules are separated by slashes;
@@ -107,7 +107,7 @@ class Package:
     config: str = ""
     """The record that configures the provider, as `module:Name`; empty: there is none."""
     user: str = ""
-    """User that the plugin has to run as, such as `postgres` or `root`; empty: any."""
+    """User as which the plugin must run, such as `postgres` or `root`; empty: any."""
     format: int = FORMAT
 
     @functools.cached_property
@@ -123,7 +123,7 @@ def to_json(package: Package) -> str:
 
 
 def from_json(text: str) -> Package:
-    """Return the package of a schema.json. Raises `ValueError`, which says where the text is wrong."""
+    """Return the package of a schema.json. Raises `ValueError` with the place of the error."""
     data = json.loads(text)
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         found = data.get("format") if isinstance(data, dict) else None

@@ -32,7 +32,7 @@ def _fields(package: Package, fields: tuple[Field, ...]) -> tuple[Field, ...]:
 
 
 def _type(package: Package, type_: Type) -> Type:
-    """Return a type with the names of the system in it, at any depth."""
+    """Return a type in which names are those of the system, at any depth."""
     return replace(
         type_,
         record=_name(package, type_.record) if type_.record else "",

@@ -1,4 +1,4 @@
-"""Reads the dataclasses of the model from the data that `plain` makes of them."""
+"""Reads the dataclasses of the model from the data that `plain` returns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HINTS: dict[Any, dict[str, Any]] = {}
 
 
 def parse(cls: type[T], data: Any, path: str = "") -> T:
-    """Return an instance of a dataclass, or of a named tuple. Raises `ValueError`, which says where data are wrong."""
+    """Return an instance of a dataclass, or of a named tuple. Raises `ValueError` with the place of the error."""
     _checked(isinstance(data, dict), data, "an object", path or "the schema")
     hints = _hints(cls)
     if unknown := sorted(set(data) - set(hints)):
@@ -35,7 +35,7 @@ def _required(cls: type[Any]) -> list[str]:
 
 
 def value(hint: Any, data: Any, path: str = "") -> Any:
-    """Return data as a value of an annotation. Raises `ValueError`, which says where data are wrong."""
+    """Return data as a value of an annotation. Raises `ValueError` with the place of the error."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
         return data

@@ -31,7 +31,7 @@ TypeWord = Literal[
 """`number` includes integers; a `record` has named fields; `events` is a stream of events without values.
 
 `moment`, `duration`, `path`, `address` (of IP) and `bytes` are texts in one form each. A `reference` is the identifier
-of a resource. A `tagged` type is a union of records that their tags tell apart.
+of a resource. A `tagged` type is a union of records, which their tags distinguish.
 """
 
 
@@ -68,7 +68,8 @@ class Type:
     members: tuple[Type, ...] = ()
     """Of a union: the types, none of which is a union. Of a tagged type: the records."""
     alias: str = ""
-    """The alias by which the source names the type, as `module:Name`; the other members say what it stands for."""
+    """The alias that the source uses for the type, as `module:Name`; the other members are those of the aliased
+    type."""
 
 
 ANY, NONE, BOOLEAN = Type("any"), Type("none"), Type("boolean")
@@ -92,7 +93,7 @@ WORDS = {
     "events": "events",
     "tagged": "mapping",
 }
-"""Word of a type -> word for people."""
+"""Word of a type -> word for documents."""
 
 
 def union(types: Iterable[Type]) -> Type:
@@ -136,7 +137,7 @@ def with_numbers(type_: Type) -> Type:
 
 
 def words(type_: Type) -> str:
-    """Return the type for people: `text or list`, `'start' or 'end'`; whether the value may be omitted is left out."""
+    """Return the type as text: `text or list`, `'start' or 'end'`, without saying whether the value may be omitted."""
     found = [
         word
         for member in sorted(members(type_), key=lambda member: member.type in ("mapping", "record", "list"))

@@ -1,1 +1,1 @@
-"""The northbound store: everything that the agent knows and is asked for, as typed records that can be watched."""
+"""The northbound store: all knowledge of the agent, and all requests to it, as typed records that can be watched."""

@@ -1,4 +1,4 @@
-"""The five methods by which everything reaches the store, and what watches it.
+"""The five methods for all access to the store, and its watches.
 
     async with NbApi(driver, store) as api:
         await api.create(Host(id="web1"))
@@ -34,23 +34,23 @@ T = TypeVar("T", bound=Model)
 
 
 class Followed(NamedTuple):
-    """One write, as `follow` tells it."""
+    """One write, as `follow` yields it."""
 
     revision: int
-    """Of the batch: go on after it once all writes with this number are dealt with."""
+    """Revision of the batch: continue after it once all writes with this number are handled."""
     model: type[Model]
     id: str
     record: Model | None
-    """None: it was deleted."""
+    """None: the record was deleted."""
 
 
 class FollowedBatch(NamedTuple):
-    """The writes of one or more transactions, as `follow_batches` tells them."""
+    """The writes of one or more transactions, as `follow_batches` yields them."""
 
     revision: int
-    """Where to go on after them. There may be no writes: nothing was written to these tables until then."""
+    """The revision after which to continue. Without writes, nothing was written to these tables until then."""
     writes: Iterator[Followed]
-    """They are read while they are iterated over, so that a large transaction does not hold up others."""
+    """They are decoded during the iteration, so that a large transaction does not delay others."""
 
 
 class NbApi:
@@ -102,11 +102,14 @@ class NbApi:
         return self._store.view
 
     async def shows(self, revision: int, patience: float = PATIENCE) -> bool:
-        """Wait until the cache is at least at this revision; return False if it is not after `patience` seconds."""
+        """Wait until the cache has reached this revision; return False if it has not after `patience` seconds."""
         return await self._feed.shows(revision, patience)
 
     async def revision(self) -> int:
-        """Return the present revision of the database, which the cache may not show yet. Raises `Unavailable`."""
+        """Return the present revision of the database, which the cache may not have reached yet.
+
+        Raises `Unavailable`.
+        """
         return (await self._driver.read([])).revision
 
     # -- the five methods --------------------------------------------------------------------------------------
@@ -213,9 +216,9 @@ class NbApi:
 
     @asynccontextmanager
     async def lease(self, ttl: float) -> AsyncIterator[Lease]:
-        """Hold a lease during the block. It ends with the block.
+        """Hold a lease during the block.
 
-        It ends `ttl` seconds later if this process dies or the database is away then.
+        The lease ends with the block, or `ttl` seconds later if this process dies or the database is out of reach then.
         """
         lease = Lease(await self._driver.grant(ttl), ttl)
         keeping = asyncio.create_task(lease.keep(self._driver), name=f"northbound lease {lease.number}")
@@ -224,7 +227,7 @@ class NbApi:
         finally:
             keeping.cancel()
             await asyncio.wait([keeping])
-            with suppress(Unavailable):  # then it ends by itself
+            with suppress(Unavailable):  # then the lease ends by itself
                 await self._driver.revoke(lease.number)
 
     # -- watching ----------------------------------------------------------------------------------------------
@@ -258,23 +261,24 @@ class NbApi:
     ) -> None:
         """Call `handler` for each event of such a watch, from now on until the API is closed. Raises `Invalid`.
 
-        An event whose handler raises is handed over again, after 0.1 to 30 seconds; `problems` tells so meanwhile.
+        If the handler raises, it gets the same event again after 0.1 to 30 seconds; meanwhile, `problems` has the
+        error.
         """
         events = self._subscribe(self._filter(model, where, values, subclasses=subclasses), since)
         self._handlers.add(events, handler, name)
 
     async def follow(self, models: Collection[type[Model]], after: int) -> AsyncIterator[Followed]:
-        """Yield every write after a revision, from the database: none is merged, and the state before is not known.
+        """Yield every write after a revision, from the database: none is merged, and the state before is unknown.
 
-        A consumer that notes the revision can go on from there after a restart. Raises `Compacted` if the history is no
-        longer kept, and `Unavailable`. Records that cannot be read are left out.
+        A consumer that notes the revision can continue from there after a restart. Raises `Compacted` if the history is
+        no longer kept, and `Unavailable`. Records that cannot be read are left out.
         """
         async for batch in self.follow_batches(models, after):
             for each in batch.writes:
                 yield each
 
     async def follow_batches(self, models: Collection[type[Model]], after: int) -> AsyncGenerator[FollowedBatch, None]:
-        """Do as `follow`, and also tell up to which revision there is nothing to follow."""
+        """Do as `follow`, and also yield the revisions up to which there are no writes."""
         async for batch in self._driver.watch(after, [model.table for model in models]):
             yield FollowedBatch(batch.revision, self._followed(batch))
 
@@ -287,7 +291,7 @@ class NbApi:
     # -- topics ------------------------------------------------------------------------------------------------
 
     async def take_topic(self, topic: str) -> None:
-        """Hold the records of a topic, too; they appear with events. Raises `Unavailable`."""
+        """Add the records of a topic to the cache; they appear with events. Raises `Unavailable`."""
         if self._topics is not None and topic not in self._topics:
             self._topics.add(topic)
             try:
@@ -297,12 +301,12 @@ class NbApi:
                 raise
 
     async def drop_topic(self, topic: str) -> None:
-        """Hold the records of a topic no longer; they disappear with events, and nothing else does."""
+        """Remove the records of a topic from the cache; they, and no others, disappear with events."""
         if self._topics is not None and topic in self._topics:
             self._topics.discard(topic)
             self._feed.forget(lambda record: not self._wanted(record))
 
-    # -- what references ask -----------------------------------------------------------------------------------
+    # -- for references -----------------------------------------------------------------------------------
 
     def peek(self, ref: Ref[T]) -> T | None:
         """Return the target of a reference from the cache."""
@@ -319,7 +323,7 @@ class NbApi:
     # -- health ------------------------------------------------------------------------------------------------
 
     def problems(self) -> list[str]:
-        """Return what an operator should know: a database out of reach, records that cannot be read, newer ones."""
+        """Return the problems: a database out of reach, unreadable records, records of newer versions."""
         return [*filter(None, [self._driver.trouble]), *self._feed.problems(), *self._handlers.problems()]
 
     # -- parts -------------------------------------------------------------------------------------------------
@@ -354,7 +358,7 @@ class NbApi:
 
     async def _watch(self, wanted: Filter[T], since: StoreView | None) -> AsyncIterator[Event[T]]:
         events = self._subscribe(wanted, since)
-        del since  # each write costs more while an old view is held
+        del since  # each write costs more while an old view is in use
         try:
             async for found in events:
                 yield found

@@ -1,7 +1,7 @@
-"""Calls that block, one after the other, in a thread that ends when there are none for a second.
+"""Blocking calls, one after the other, in a thread that ends after a second without calls.
 
-Unlike `agent/host/blocking`, which the store must not import, it also makes the calls whose callers were cancelled: the
-database writes what it was given.
+Unlike `agent/host/blocking`, which the store must not import, it also makes calls whose callers were cancelled: each
+accepted write reaches the database.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CallThread:
         self._running = False
 
     async def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Return what the function returns, or raise its error. A call that is cancelled runs nevertheless."""
+        """Return the result of the function, or raise its error. The call runs even if the caller is cancelled."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
 

@@ -1,7 +1,8 @@
-"""How a transaction is made: computed from the cache, written if the database is as the cache was, otherwise again.
+"""How a transaction is made: computed from the cache, and written if the database has not changed since.
 
-What the cache does not hold is read from the database. An error that was computed, such as `NotFound`, is raised only
-if the database confirms what it was computed from: the cache may lag behind the writes of others.
+Otherwise the transaction is computed again. Records that the cache does not hold are read from the database. A computed
+error, such as `NotFound`, is raised only if the database confirms its input: the cache may lag behind the writes of
+others.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from holdfast.agent.northbound.transactions import Computed, Writing
 Record = tuple[type[Model], str]
 
 TRIES = 100
-"""Most times that a transaction is computed again because others have changed what it read."""
+"""Most times that a transaction is computed again because others have changed the records that it read."""
 PATIENCE = 10.0
 """Seconds for which a write waits until the cache shows it."""
 TURN = 0.1
-"""Most seconds for which a transaction waits for another one of this process."""
+"""Most seconds for which a transaction waits for an earlier one of this process."""
 REST = 0.02
-"""Greatest seconds between two tries after several have failed."""
+"""Most seconds between two attempts after several have failed."""
 
 
 class Committer:
@@ -54,9 +55,9 @@ class Committer:
 
     @asynccontextmanager
     async def _turn(self, records: Collection[Record]) -> AsyncIterator[None]:
-        """Wait for earlier transactions of this process with the same records, but not long: the database may hang.
+        """Wait for earlier transactions of this process with the same records, because only one of them could succeed.
 
-        At the same time, only one of them could succeed.
+        The wait is short: the database may hang.
         """
         ahead = {self._under_way[record] for record in records if record in self._under_way}
         end = asyncio.get_running_loop().create_future()
@@ -128,7 +129,7 @@ class Committer:
         return record if 0 < error.current <= view.revision and different else None
 
     async def _catch_up(self, view: StoreView, error: ConditionFailed) -> None:
-        """Wait until the cache has seen what made a condition fail. Raises `Unavailable`."""
+        """Wait until the cache has the change that made a condition fail. Raises `Unavailable`."""
         if self._feed.store.view is not view or registry.find(error.condition.table) in self._uncached:
             return
         if not await self._feed.shows(max(error.current, view.revision + 1), PATIENCE):
@@ -137,6 +138,6 @@ class Committer:
 
 
 def _changes(transaction: DbTransaction) -> bool:
-    """Return whether a transaction has a revision of its own: deletions of what is not there have none."""
+    """Return whether a transaction gets a revision of its own: deletions of absent records get none."""
     there = {each[:2] for each in transaction.conditions if isinstance(each, Expect) and each.revision > 0}
     return any(isinstance(write, Put) or write[:2] in there for write in transaction.writes)

@@ -14,11 +14,13 @@ from holdfast.agent.northbound.store.base import StoreView
 Record = tuple[type[Model], str]
 
 NAMED = 3
-"""Most records that a problem names."""
+"""Most records that one problem names."""
 
 
 class EventDelivery:
-    """Tells subscribers of changes. A record that refers to one that is not there yet is told right after it.
+    """Notifies subscribers of changes.
+
+    If a record refers to one that does not exist yet, its event follows that of its target.
 
     `complete` says whether the cache holds all records of a model; targets of other models are not waited for.
     """
@@ -26,16 +28,16 @@ class EventDelivery:
     def __init__(self, complete: Callable[[type[Model]], bool]) -> None:
         self.subscriptions: set[EventQueue[Any]] = set()
         self.order: dict[type[Model], int] = {}
-        """Model -> its place: after those that it refers to."""
+        """Model -> its position: after the models to which it refers."""
         self._complete = complete
         self._held: dict[Record, Event[Any]] = {}
-        """Events of records that refer to one that is not there yet."""
+        """Events of records that refer to one that does not exist yet."""
 
     def publish(self, before: StoreView, after: StoreView, records: Iterable[Record]) -> None:
-        """Tell the differences of two views: what is referred to first, and deletions last, in reverse."""
+        """Publish the differences of two views: targets before records that refer to them; deletions last, reversed."""
         found = []
         for record in dict.fromkeys(records):
-            held = self._held.pop(record, None)  # subscribers have not seen what came of that
+            held = self._held.pop(record, None)  # subscribers do not know the record yet
             if each := event(*record, held.old if held else before.get(*record), after.get(*record), after.revision):
                 found.append(each)
         there = [each for each in found if each.kind != "deleted"]
@@ -51,7 +53,7 @@ class EventDelivery:
             each.close()
 
     def problems(self, view: StoreView) -> Iterator[str]:
-        """Yield what is held back, and why; a few of many."""
+        """Yield the records whose events are held back, and why; of many, only a few."""
         for each in [*self._held.values()][:NAMED]:
             if target := self._missing(each.new, view):
                 model, key = target

@@ -1,4 +1,4 @@
-"""What can go wrong with a record or with its database. Each kind of failure has an error of its own."""
+"""Errors of records and of their database. Each kind of failure has its own class."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Unavailable(NorthboundError):
 class Compacted(NorthboundError):
     """The changes since a revision are no longer kept; list the records instead.
 
-    `kept`: the first revision from which on a watch finds all changes.
+    `kept`: the first revision after which a watch finds all changes.
     """
 
     def __init__(self, after: int, kept: int) -> None:

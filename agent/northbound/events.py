@@ -1,7 +1,7 @@
 """Events of records, and the queues of those that watch them.
 
-Per record, events come in the order of revisions, after the cache shows the change. A subscriber that falls behind gets
-fewer events: those of one record are merged, so that what it ends with is right. It never holds up others.
+Per record, events come in the order of revisions, after the cache shows the change. A slow subscriber gets fewer
+events: those of one record are merged, so that its last state is right. It never delays others.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Filter(Generic[T]):
 class EventQueue(Generic[T]):
     """The events that wait for one subscriber.
 
-    Iteration ends when the queue is closed, or with the error that the subscriber's own condition has raised.
+    The iteration ends when the queue is closed, or with an error of the subscriber's own condition.
     """
 
     def __init__(self, wanted: Filter[T], limit: int = QUEUE) -> None:
@@ -103,7 +103,7 @@ class EventQueue(Generic[T]):
         self._ready = asyncio.Event()
         self.closed = False
         self._error: Exception | None = None
-        """What the subscriber's own condition has raised."""
+        """The error of the subscriber's own condition."""
 
     def offer(self, found: Event[Any]) -> None:
         """Add an event, if the subscriber wants it."""
@@ -122,7 +122,7 @@ class EventQueue(Generic[T]):
         self._ready.set()
 
     def close(self) -> None:
-        """End the iteration after the events that wait."""
+        """End the iteration after the waiting events."""
         self.closed = True
         self._ready.set()
 
@@ -131,7 +131,7 @@ class EventQueue(Generic[T]):
         return len(self._events)
 
     async def __aiter__(self) -> AsyncIterator[Event[T]]:
-        """Yield the events as they come."""
+        """Yield the events as they arrive."""
         while True:
             while self._events:
                 yield self._events.popleft()

@@ -1,8 +1,8 @@
-"""From the database to the cache: the only writer of the cache.
+"""The feed from the database to the cache: the only writer of the cache.
 
 The feed lists the records once, then follows the driver's watch. If the history that it needs is gone, it lists again;
 the differences become events, so subscribers notice nothing. Commits of this process need not wait for the watch: the
-cache takes one in at once if it has everything before it.
+cache applies one at once if it has all earlier ones.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from holdfast.agent.northbound.registry import registry
 from holdfast.agent.northbound.store.base import DbStore, StoreChange, Stored
 
 RETRIES = (0.1, 0.5, 1.0, 2.0, 5.0)
-"""Seconds between tries to reach the database; the last value repeats."""
+"""Seconds between attempts to reach the database; the last value repeats."""
 SLICE = 200
-"""Rows of a listing that are dealt with before other tasks get their turn."""
+"""Rows of a listing that are handled before other tasks run."""
 EARLY = 1000
-"""Most commits of this process that wait for what came before them."""
+"""Most commits of this process that wait for earlier ones."""
 NAMED = 10
-"""Most records that cannot be read which are named one by one."""
+"""Most unreadable records that are named one by one."""
 
 Record = tuple[type[Model], str]
 Models = Collection[type[Model]]
 Writes = Sequence[Put | Delete]
 Waiter = tuple[int, int, asyncio.Future[bool]]
-"""The revision that the cache must show, a number for the order, and what is told then."""
+"""The revision that the cache must reach, a number for the order, and the future that is resolved then."""
 
 
 class CacheFeed:
@@ -71,9 +71,9 @@ class CacheFeed:
         self._task: asyncio.Task[None] | None = None
         self._numbers = itertools.count()
         self._waiting: list[Waiter] = []
-        """Those that wait for a revision: a heap, so that a batch only costs what it wakes."""
+        """Callers that wait for a revision: a heap, so that a batch costs only the callers that it wakes."""
         self._early: dict[int, Writes] = {}
-        """Revision -> a commit of this process; the cache lacks what came before it."""
+        """Revision -> a commit of this process, before which the cache lacks others."""
         self._listing = asyncio.Lock()
         self._meanwhile: dict[Record, int] = {}
         """Records that were written to the cache since a listing began -> revision of the batch."""
@@ -100,11 +100,11 @@ class CacheFeed:
 
     @property
     def ended(self) -> bool:
-        """Whether the cache follows the database no longer, or not yet."""
+        """Whether the cache does not follow the database: not yet, or no longer."""
         return self._task is None or self._task.done() or bool(self._task.cancelling())
 
     async def shows(self, revision: int, patience: float) -> bool:
-        """Wait until the cache is at least at this revision; return False if it is not after `patience` seconds."""
+        """Wait until the cache has reached this revision; return False if it has not after `patience` seconds."""
         if self.store.view.revision >= revision:
             return True
         if self.ended:
@@ -119,13 +119,13 @@ class CacheFeed:
         finally:
             timer.cancel()
             if not shown:
-                with suppress(ValueError):  # it was reached at the moment of the cancellation
+                with suppress(ValueError):  # the revision was reached at the moment of the cancellation
                     self._waiting.remove(waiter)
                     heapify(self._waiting)
         return shown
 
     def problems(self) -> Iterator[str]:
-        """Yield what an operator should know: a database out of reach, records that cannot be read, newer ones."""
+        """Yield the problems: a database out of reach, unreadable records, records of newer versions."""
         if self._trouble:
             yield self._trouble
         yield from [*self.unreadable.values()][:NAMED]
@@ -152,7 +152,7 @@ class CacheFeed:
     async def list_records(self) -> None:
         """Compare the cache with the whole database and apply the differences.
 
-        Writes that the cache takes in meanwhile are newer than what is read here, or also in it.
+        Writes that the cache applies meanwhile are newer than the listing, or part of it.
         """
         async with self._listing:
             before = self.store.view.revision
@@ -196,7 +196,7 @@ class CacheFeed:
         return found
 
     def _still_right(self, change: StoreChange, revision: int) -> bool:
-        """Return whether the cache wants a record and has no newer state of it than a listing at this revision."""
+        """Return whether the cache holds a record and has no newer state of it than a listing at this revision."""
         wanted = change.stored is None or self._wanted(change.stored.record)
         return wanted and self._meanwhile.get((change.model, change.id), 0) <= revision
 
@@ -207,7 +207,7 @@ class CacheFeed:
         self._apply(view.revision, [StoreChange(type(record), record.id, None) for record in records])
 
     def offer(self, revision: int, writes: Writes) -> None:
-        """Take in a commit of this process, as soon as the cache has everything before it."""
+        """Apply a commit of this process, as soon as the cache has all earlier ones."""
         if len(self._early) < EARLY and revision > self.store.view.revision:
             self._early[revision] = writes
             self._take_early()
@@ -235,7 +235,7 @@ class CacheFeed:
                 return  # the driver is closed
 
     def _take(self, batch: WatchBatch) -> None:
-        """Apply a batch, without what the cache has already."""
+        """Apply a batch, without the changes that the cache already has."""
         view = self.store.view
         if batch.revision <= view.revision:
             return
@@ -253,7 +253,10 @@ class CacheFeed:
             self._meanwhile.update(dict.fromkeys(latest, batch.revision))
 
     def _take_early(self) -> None:
-        """Take in the commits of this process that come next. What fails is left to the watch, which tells of it."""
+        """Apply the commits of this process that come next.
+
+        A commit that fails is left to the watch, which reports it.
+        """
         if not self._early:
             return
         with suppress(Exception):
@@ -263,7 +266,7 @@ class CacheFeed:
             del self._early[revision]
 
     def _batch(self, revision: int, writes: Writes) -> WatchBatch:
-        """Return what the watch will tell of a commit."""
+        """Return the batch that the watch will yield for a commit."""
         changes = []
         for write in writes:
             row = None
@@ -302,10 +305,10 @@ def _decoded(model: type[Model], row: TableRow, source: Source) -> Model:
 
 
 def _reason(error: Exception) -> str:
-    """Return an error as text; that of a model's code is an internal error."""
+    """Return an error as text. An error of a model's code is an internal error."""
     if isinstance(error, NorthboundError):
         return str(error)
-    return f"internal error: {type(error).__name__}"  # its text may have a value, which may be secret
+    return f"internal error: {type(error).__name__}"  # its text may contain a value, which may be secret
 
 
 def demand_cached(model: type[Model], uncached: Models) -> None:

@@ -1,4 +1,4 @@
-"""Types of fields that the network and time need. All are stored, and held, in one canonical form.
+"""Types of fields for networks and times. Values are stored, and kept in memory, in one canonical form.
 
     class Rule(Struct):
         source: Network
@@ -43,7 +43,7 @@ def _utc(value: datetime) -> datetime:
 def _canonical(form: Callable[[str], object], kind: str) -> BeforeValidator:
     """Return the validator that turns a text, or an object of `ipaddress`, into its canonical text.
 
-    Its error does not have the value, which may be secret.
+    The text of its error omits the value, which may be secret.
     """
 
     def validate(value: Any) -> str:

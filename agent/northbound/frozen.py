@@ -37,7 +37,7 @@ class FrozenList(list[Any]):
 
 
 class FrozenSet(set[Any]):
-    """A set without the methods that change it; unlike a `frozenset`, pydantic writes it as the declared set."""
+    """A set without the methods that change it. Pydantic writes it as the declared set, unlike a `frozenset`."""
 
     __slots__ = ()
     __iand__ = __ior__ = __isub__ = __ixor__ = add = clear = discard = pop = remove = _refuse
@@ -53,7 +53,7 @@ CONTAINERS = (dict, list, set, tuple, frozenset)
 
 
 def freeze(value: Any) -> Any:
-    """Return the value with everything in it frozen. Other models are frozen since they were built.
+    """Return the value with all that it contains frozen. Models in it are frozen already.
 
     Raises `ValueError` for a value that a record cannot keep.
     """

@@ -1,4 +1,4 @@
-"""Functions that are called for each event of a watch, and again when they have raised."""
+"""Handlers: functions that are called for each event of a watch, and again if they raise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T", bound=Model)
 Handler = Callable[[Event[T]], Awaitable[None]]
 
 RESTS = (0.1, 30.0)
-"""Seconds before the first and before a late repetition of a handler that raises."""
+"""Seconds before the first, and before each late, repetition of a call that has raised."""
 
 
 class EventHandlers:

@@ -1,8 +1,8 @@
 """Indexes: by a path into the record, or by several.
 
 A path is names with dots: fields of embedded models, keys of dictionaries, `*` for each value of a dictionary. Lists,
-sets and tuples are not named: each of their elements has a value. A path that ends at a dictionary stands for each of
-its values, one that ends at a reference for the ID of its target.
+sets and tuples add no name: each of their elements has a value. A path that ends at a dictionary stands for each of its
+values, one that ends at a reference for the ID of its target.
 
 An object has one key for each combination of its values. Paths that lead through the same list or dictionary are
 combined element by element: a port's MAC address belongs to the network of the same port.
@@ -34,11 +34,11 @@ Query = Sequence[Any]
 SEQUENCES = (list, set, tuple, frozenset)
 EACH = "*"
 RESERVED = frozenset({"self", "model", "index", "resolve"})
-"""Names that a part of an index cannot have: methods that query have arguments of the same names."""
+"""Names that a part of an index cannot have: query methods have arguments of these names."""
 
 
 class _Node:
-    """The paths that continue from one place."""
+    """The paths that continue from one node."""
 
     def __init__(self) -> None:
         self.ends: list[int] = []
@@ -158,7 +158,7 @@ def _rows(node: _Node, value: Any) -> list[Key]:
 
 
 def _rows_of_each(node: _Node, values: Iterable[Any]) -> list[Key]:
-    """Return the combinations of each value and, in lists, of each element; an empty list in a list has none."""
+    """Return the combinations of each value and, in lists, of each element; an empty list within a list has none."""
     rows = [row for element in _elements(values) for row in _rows(node, element)]
     return rows or [(MISSING,) * len(node.leaves)]
 
@@ -218,7 +218,7 @@ def _parts(model: type[BaseModel], index: str, path: str) -> list[str]:
 
 
 class _Place:
-    """Where a path leads: a name, and the types of its values."""
+    """The end of a path: a name, and the types of its values."""
 
     def __init__(self, what: str, name: str, types: Sequence[Any]) -> None:
         self.what, self.name, self.types = what, name, types
@@ -241,9 +241,9 @@ class _Place:
 
 
 def _below(place: Any, part: str) -> Iterator[Any]:
-    """Yield the types at a name below a type; what is in lists, sets and optional types counts as the type itself."""
+    """Yield the types at a name below a type. Types within lists, sets and optional types count as the type itself."""
     if place is Any or place is object:
-        yield place  # known only when there is a value
+        yield place  # the type is known only when there is a value
     elif isinstance(place, type) and issubclass(place, BaseModel):
         field = place.model_fields.get(part)
         if field is not None:

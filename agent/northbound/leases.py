@@ -1,4 +1,4 @@
-"""Leases: records written under one disappear with it."""
+"""Leases: records that are written with a lease disappear when it ends."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Lease:
     def __init__(self, number: int, ttl: float) -> None:
         self.number, self.ttl = number, ttl
         self.ended = asyncio.Event()
-        """Set when it ended although the block goes on."""
+        """Set when the lease has ended before its block."""
 
     async def keep(self, driver: Driver) -> None:
-        """Keep the lease alive until it ends or the task is cancelled, also while the database is away.
+        """Keep the lease alive until it ends or the task is cancelled, also while the database is out of reach.
 
-        It counts as ended `ttl` seconds after the beginning of the last request that succeeded: by then, the database
-        may have given its place to another process.
+        The lease counts as ended `ttl` seconds after the beginning of the last successful request: by then, another
+        process may have its records.
         """
         loop = asyncio.get_running_loop()
         end, rest = loop.time() + self.ttl, self.ttl / 3

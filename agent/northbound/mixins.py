@@ -40,14 +40,14 @@ class UniqueKey(Model):
     unique_key: int = UNSET  # type: ignore[assignment]
 
     def on_update_pre(self, original: Self) -> Self:
-        """Refuse another number, which may be that of another record. Raises `Invalid`."""
+        """Raise `Invalid` for a changed number: it may be that of another record."""
         if self.unique_key != original.unique_key:
             raise Invalid(f"cannot change {self.table} {self.id!r}: its unique_key is allocated, it cannot be chosen")
         return super().on_update_pre(original)
 
 
 class Topic(Model):
-    """Belongs to a topic, for example a tenant. A cache may hold some topics only."""
+    """Belongs to a topic, for example a tenant. A cache may be limited to some topics."""
 
     indexes: ClassVar[Mapping[str, str | tuple[str, ...]]] = {"topic": "topic"}
     topic: str

@@ -1,4 +1,4 @@
-"""Models: what a record is. Everything else about a table follows from one class statement.
+"""Models: the classes of records. One class statement declares all properties of a table.
 
     class ResourceStatus(Versioned, Model, table="resources"):
         indexes = {"host": "host", "by_result": ("host", "result")}
@@ -25,16 +25,16 @@ from pydantic_core import from_json
 from holdfast.agent.northbound.errors import Invalid
 from holdfast.agent.northbound.frozen import CONTAINERS, freeze, same
 from holdfast.agent.northbound.indexing import Index
-from holdfast.agent.northbound.mistakes import telling, told, unknown_fields, unstorable
 from holdfast.agent.northbound.ref import OnDelete, Ref, Source, target_name, within
 from holdfast.agent.northbound.registry import registry
+from holdfast.agent.northbound.validation import error_text, raising_invalid, unknown_fields, unstorable
 from holdfast.agent.northbound.values import UNSET
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Unknown = Literal["keep", "drop", "reject"]
-"""What becomes of fields of a stored record that its model does not have; kept ones are written back unchanged."""
+"""What happens to fields of a stored record that its model does not have; kept fields are written back unchanged."""
 
 VERSION = "$v"
 """Key of the schema version in a stored record. No field can have this name."""
@@ -43,7 +43,7 @@ EVENTS = ("created", "updated", "deleted")
 
 
 class Use(NamedTuple):
-    """A reference in a model or in what it embeds."""
+    """A reference in a model or in an embedded model."""
 
     path: str
     """Path of the field, as in an index."""
@@ -62,7 +62,7 @@ class Use(NamedTuple):
 
 
 class Decoding(NamedTuple):
-    """How a stored record is read."""
+    """How to read a stored record."""
 
     source: Source | None
     unknown: Unknown
@@ -71,7 +71,7 @@ class Decoding(NamedTuple):
 REBUILDING = Decoding(None, "keep")
 """For a record that is made from another one, whose unknown fields were accepted already."""
 TABLE = re.compile(r"[a-z][a-z0-9_-]*")
-"""Names of tables are parts of keys, paths and topics."""
+"""Valid names of tables: they are parts of keys, paths and topics."""
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(Field,))
@@ -92,14 +92,14 @@ class _Meta(ModelMetaclass):
     def __call__(cls, *arguments: Any, **values: Any) -> Any:
         """Build a record from the given fields, without those that are UNSET.
 
-        Raises `Invalid` that names each field that is wrong.
+        Raises `Invalid`, which names each wrong field.
         """
-        with telling(cls, values):
+        with raising_invalid(cls, values):
             return super().__call__(*arguments, **{name: value for name, value in values.items() if value is not UNSET})
 
 
 class Struct(BaseModel, metaclass=_Meta):
-    """Fields without an ID, to be embedded in records. It is frozen, and so is everything in it."""
+    """Fields without an ID, to be embedded in records. The object and all that it contains are frozen."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -126,13 +126,13 @@ class Struct(BaseModel, metaclass=_Meta):
         model = type(self)
         if strange := values.keys() - model.model_fields.keys():
             raise Invalid(f"cannot build {model.__name__}: {unknown_fields(model, sorted(strange))}")
-        with telling(model):
+        with raising_invalid(model):
             given = {name: value for name, value in (self._set_fields() | values).items() if value is not UNSET}
             return model.model_validate(given, context=REBUILDING)
 
     def merged(self, change: Self) -> Self:
         """Return a copy with the fields that are set in `change`, validated as a whole. Raises `Invalid`."""
-        with telling(type(self)):
+        with raising_invalid(type(self)):
             return self.model_validate(self._set_fields() | change._set_fields(), context=REBUILDING)
 
     def demand_whole(self) -> None:
@@ -145,7 +145,7 @@ class Struct(BaseModel, metaclass=_Meta):
 
     @model_validator(mode="after")
     def _settle(self, info: ValidationInfo) -> Self:
-        """Freeze what is in the record, and decide about fields that the model does not have."""
+        """Freeze the content of the record, and handle fields that the model does not have."""
         extra = self.__pydantic_extra__
         if extra:
             policy = info.context.unknown if info.context else "reject"
@@ -166,7 +166,7 @@ class Model(Struct):
     table: ClassVar[str] = ""
     """Name of the table; empty: the model is only embedded."""
     internal: ClassVar[bool] = False
-    """Whether only this program needs the table; users are not shown it."""
+    """Whether the table is internal: it is not shown to users."""
     schema_version: ClassVar[int] = 1
     unknown: ClassVar[Unknown] = "keep"
     upgrades: ClassVar[Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
@@ -205,7 +205,7 @@ class Model(Struct):
 
     @classmethod
     def references(cls) -> tuple[Use, ...]:
-        """Return all references of the model and of what it embeds. Raises `Invalid`."""
+        """Return all references of the model and of the models that it embeds. Raises `Invalid`."""
         if cls._uses is None:
             cls._complete()
             cls._uses = tuple(_uses(cls, "", ()))
@@ -231,8 +231,8 @@ class Model(Struct):
     def all_indexes(cls) -> Mapping[str, Index]:
         """Return the indexes by name: the declared ones and one for each reference.
 
-        Raises `Invalid` for a wrong path, unless the class statement has done so: it cannot check a model that embeds
-        one that is defined later.
+        Raises `Invalid` for a wrong path. Usually the class statement has raised it, but it cannot check a model that
+        embeds one defined later.
         """
         if cls._index_paths is None:
             cls._complete()
@@ -268,7 +268,7 @@ class Model(Struct):
 
     @classmethod
     def on_get_all_post(cls, found: Sequence[Self]) -> Sequence[Self]:
-        """Return what `get_all` returns of what it found."""
+        """Return the records that `get_all` returns, given those that it found."""
         return found
 
     # -- how it is stored --------------------------------------------------------------------------------------
@@ -276,8 +276,7 @@ class Model(Struct):
     def encode(self) -> bytes:
         """Return the stored form: JSON that `decode` can read.
 
-        Raises `Invalid` if a required field is not set, or has a value that JSON does not have or that is nested too
-        deeply.
+        Raises `Invalid` if a required field is not set, or if a value is nested too deeply or has no form in JSON.
         """
         self.demand_whole()
         try:
@@ -302,7 +301,7 @@ class Model(Struct):
                 return cls.model_validate_json(b"{" + data[len(head) :], context=context)
             return cls._decode_other(json.loads(data), context)
         except ValidationError as error:
-            raise Invalid(f"cannot read a record of {cls.table}: {told(error)}") from None
+            raise Invalid(f"cannot read a record of {cls.table}: {error_text(error)}") from None
         except RecursionError:
             raise Invalid(f"cannot read a record of {cls.table}: it is nested too deeply") from None
         except ValueError as error:
@@ -324,11 +323,11 @@ class Model(Struct):
             raise ValueError(f"its schema version is {version!r:.60}")
         if version > cls.schema_version:
             values[VERSION], context = version, context._replace(unknown="keep")
-        for number in range(version, cls.schema_version):  # none if the record is newer
+        for number in range(version, cls.schema_version):  # there is none if the record is newer
             try:
                 values = cls.upgrades[number](values)
             except Exception as error:
-                why = type(error).__name__  # its text may have a value, which may be secret
+                why = type(error).__name__  # its text may contain a value, which may be secret
                 raise ValueError(f"the upgrade from schema version {number} fails: {why}") from error
         return cls.model_validate_json(json.dumps(values), context=context)
 
@@ -340,7 +339,7 @@ def _own(cls: type) -> tuple[Mapping[str, str | tuple[str, ...]], Sequence[str]]
 
 
 def _missing(value: Any, path: str) -> Iterable[str]:
-    """Yield the paths of required fields that are not set, in a record and in what it embeds."""
+    """Yield the paths of required fields that are not set, in a record and in embedded ones."""
     if isinstance(value, Struct):
         for name in type(value).model_fields:
             here = f"{path}.{name}" if path else name

@@ -1,4 +1,4 @@
-"""Which fields of a record are shown to users who may only look: all but those that the model declares private.
+"""Which fields of a record viewers may see: all but those that the model declares private.
 
 class Change(Model, table="changes"):
     public: bool = False
@@ -17,7 +17,7 @@ from holdfast.agent.northbound.model import Model, Struct
 
 @dataclass(frozen=True, slots=True)
 class Private:
-    """Marks a field, also one of an embedded model, that is not for everyone: `Annotated[str, Private()]`."""
+    """Marks a private field, also one of an embedded model: `Annotated[str, Private()]`."""
 
     unless: str = ""
     """A field of the record, true or false, that makes this field public; empty: the field is always private."""
@@ -34,7 +34,7 @@ def for_viewers(record: Model) -> dict[str, Any]:
 
 
 def private_fields(model: type[Struct]) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names of the fields of a model that are always private, and of those that a record may open."""
+    """Return the names of the fields of a model that are always private, and of those that a record may make public."""
     marks = {name: mark for name, mark in _marks(model).items() if mark is not None}
     always = frozenset(name for name, mark in marks.items() if not mark.unless)
     return always, frozenset(marks) - always
@@ -50,7 +50,7 @@ def _open(part: Struct, record: Model) -> dict[str, Any]:
 
 
 def _inside(value: Any, dumped: Any, record: Model) -> Any:
-    """Return what is shown of a value: embedded models in it are decided field by field."""
+    """Return the public part of a value: in embedded models, each field is decided by itself."""
     if isinstance(value, Struct):
         return _open(value, record)
     if isinstance(value, Mapping):

@@ -135,7 +135,7 @@ def _class_for(target: type[BaseModel] | str) -> type[Ref[Any]]:
 
 
 def _source(context: Any, value: object) -> Source | None:
-    """Return the source for a reference that is made from a value: the context's, or that of another reference."""
+    """Return the source for a reference that is made from a value: that of the context, or of another reference."""
     source: Source | None = context.source if context else None
     return value._source if source is None and isinstance(value, Ref) else source  # noqa: SLF001
 
@@ -164,7 +164,8 @@ def _id(ref: type[Ref[Any]], target: object) -> str:
 def within(base: type, annotation: Any, path: str = "", notes: Notes = ()) -> Iterator[tuple[type[Any], str, Notes]]:
     """Yield the classes derived from `base` in a type.
 
-    With each: `.*` for each dictionary on the way to it, and what `Annotated` says on the way, the nearest first.
+    With each come `.*` for each dictionary that encloses it, and the metadata of `Annotated` around it, the nearest
+    first.
     """
     origin = get_origin(annotation)
     if origin is None:

@@ -14,7 +14,7 @@ from holdfast.resources.spelling import nearest
 ModelClass = type[Any]
 """A class that is derived from `Model`, which this module cannot name: each model registers itself here."""
 GROUP = "holdfast.models"
-"""Entry points of packages that bring models: each names a module whose import defines them."""
+"""Entry points of packages that provide models: each names a module whose import defines them."""
 
 
 class Registry:
@@ -80,7 +80,7 @@ class Registry:
 
     @contextmanager
     def scratch(self) -> Iterator[None]:
-        """Forget at the end of the block what was registered in it, for tests."""
+        """Forget the models that the block registers when it ends; for tests."""
         names, tables = dict(self._names), dict(self._tables)
         try:
             yield

@@ -1,6 +1,6 @@
-"""Several writes as one: computed against a view, with the conditions under which the result is still right.
+"""Transactions: several writes, computed from a view, with the conditions under which the result is still right.
 
-Hooks run here. If a condition does not hold any more, everything is computed again from a newer view.
+Hooks run here. If a condition no longer holds, the transaction is computed again from a newer view.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ABSENT = Stored(None, 0, 0)
 
 
 class WriteStep(NamedTuple):
-    """One write as it was asked for."""
+    """One requested write."""
 
     model: type[Model]
     id: str
@@ -44,13 +44,13 @@ class Computed:
 
     transaction: DbTransaction
     records: dict[Record, Model | None] = field(default_factory=dict)
-    """What is written; None: deleted."""
+    """The written records; None: deleted."""
     changed: frozenset[str] = frozenset()
     """Names of the fields that the last step changed."""
     last: Model | None = None
-    """The record of the last step, as it is afterwards."""
+    """The record of the last step, after the transaction."""
     error: Exception | None = None
-    """What a step has raised. Nothing is written then; the error is right if the conditions hold."""
+    """The error of a step. Nothing is written then; the error is right if the conditions hold."""
 
 
 class Writing:
@@ -64,7 +64,7 @@ class Writing:
         self._steps: list[WriteStep] = []
         self._expected: list[tuple[Record, int]] = []
         self._counters: set[Record] = set()
-        """Records with the last numbers of the tables in which a record gets one."""
+        """Records with the last allocated numbers of the tables in which a record gets one."""
 
     def create(self, record: Model) -> None:
         """Create a record; the commit raises `AlreadyExists` if there is one with its ID."""

@@ -1,7 +1,7 @@
-"""Four different ways to have no value.
+"""Four kinds of absent values.
 
-`UNSET`: a field that was not given, so an update leaves it alone. `None`: a field that was given as nothing.
-`MISSING`: a path of an index on which an object has no value. `ANY`: a part of a query that every value matches.
+`UNSET`: a field that was not given, so an update does not change it. `None`: a field that was explicitly given no
+value. `MISSING`: a path of an index on which an object has no value. `ANY`: a part of a query that every value matches.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 
 class Absence(Enum):
-    """The values that stand for no value, besides None."""
+    """The values that stand for no value, apart from None."""
 
     UNSET = "UNSET"
     MISSING = "MISSING"

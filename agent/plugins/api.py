@@ -1,7 +1,7 @@
-"""What the author of a provider uses: `from holdfast import plugin`.
+"""The API for authors of providers: `from holdfast import plugin`.
 
-The stub that the compiler generates has a class for each resource; the author derives from it and writes what is
-interesting:
+The stub that the compiler generates has a class for each resource. The author derives from it and writes the
+operations:
 
     class Roles(RoleOperations):
         async def read(self, key: plugin.Key, inputs: Role) -> plugin.Found[Role] | None: ...
@@ -12,9 +12,9 @@ interesting:
     if __name__ == "__main__":
         plugin.serve(SCHEMA, Roles())
 
-Values arrive decoded and validated, and what the author returns is validated as well. What an author raises becomes a
-failure with a code: `Temporary` may be tried again, `Permanent` may not, `Conflict` says that the resource has another
-revision, `Partial` that a resource was created but not finished. `Trial` calls a provider in a test.
+Values arrive decoded and validated, and what the author returns is validated as well. An exception of the author's code
+becomes a failure with a code: `Temporary` may be tried again, `Permanent` may not, `Conflict` says that the resource
+has another revision, `Partial` that a resource was created but not finished. `Trial` calls a provider in a test.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import struct
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Self
 
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")  # else gRPC writes to our standard error at each start
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")  # otherwise, gRPC writes to our standard error at each start
 
 import grpc
 from grpc import aio
@@ -19,7 +19,7 @@ from holdfast.agent.plugins.schema import Schema
 from holdfast.resources.errors import Permanent, Temporary
 
 CALL = 30.0
-"""Seconds that a call without a time of its own may take."""
+"""Seconds that a call without a timeout of its own may take."""
 
 
 OPTIONS = [
@@ -34,7 +34,7 @@ ALIVE = [
     ("grpc.max_reconnect_backoff_ms", 5_000),
     ("grpc.use_local_subchannel_pool", 1),
 ]
-"""Options over TCP: a connection that is cut without a word is noticed after 15 seconds."""
+"""Options over TCP: a connection that breaks without a message is detected after 15 seconds."""
 
 
 class Client:
@@ -43,13 +43,16 @@ class Client:
     def __init__(self, name: str, channel: aio.Channel, metadata: Sequence[tuple[str, str]] = ()) -> None:
         self.name = name
         self.start = ""
-        """Tells the start of the plugin from others; empty before the handshake, and if the plugin does not say it."""
+        """Identifies the start of the plugin; empty before the handshake, and if the plugin does not send it."""
         self._channel, self._metadata = channel, tuple(metadata)
         self._local = bool(metadata)
 
     @classmethod
     def local(cls, name: str, path: str, secret: str) -> Self:
-        """Return the client of a plugin that listens on a socket. `secret` proves to it who calls."""
+        """Return the client of a plugin that listens on a socket.
+
+        `secret` proves to the plugin that the agent calls.
+        """
         return cls(name, aio.insecure_channel(f"unix:{path}", options=OPTIONS), [(SECRET, secret)])
 
     @classmethod
@@ -68,7 +71,7 @@ class Client:
             self._metadata = (*self._metadata, (START, start))
 
     async def close(self) -> None:
-        """Close the connection; calls under way fail as if the plugin had ended."""
+        """Close the connection; current calls fail as if the plugin had ended."""
         await self._channel.close()
 
     async def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
@@ -87,7 +90,7 @@ class Client:
             raise self._closed(error) from None
 
     async def watch(self, tokens: Sequence[str], revision: str, *, noop: bool = False) -> AsyncIterator[Any]:
-        """Yield the events of resources; with `noop`, the server is not changed for that.
+        """Yield the events of resources; with `noop`, the watch does not change the server.
 
         Raises `Temporary` when the watch or the plugin ends.
         """
@@ -144,7 +147,7 @@ class Client:
 
 
 async def shake_hands(client: Client, schema: Schema) -> None:
-    """Agree on the protocol and the schema. Raises `Permanent`, which says what differs."""
+    """Agree on the protocol and the schema. Raises `Permanent`, whose message says what differs."""
     package = schema.package
     answer = await client.call(
         "Handshake",
@@ -164,7 +167,7 @@ async def shake_hands(client: Client, schema: Schema) -> None:
 
 
 def listener(path: str) -> tuple[int, int]:
-    """Return the process and the user that listen on a unix socket, as the kernel says. Raises `OSError`."""
+    """Return the process and the user that listen on a unix socket, as the kernel reports them. Raises `OSError`."""
     with socket.socket(socket.AF_UNIX) as asking:
         asking.settimeout(5)
         asking.connect(path)

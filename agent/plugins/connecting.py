@@ -1,4 +1,4 @@
-"""A plugin that is ready for calls: it was started or reached, speaks our protocol and has its configuration."""
+"""Connects to a plugin: it is started or reached, its protocol is checked, and it gets its configuration."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from holdfast.agent.plugins.process import launch
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 
 CONFIGURE = 30.0
-"""Seconds that a plugin has to use its configuration, such as to connect to a database."""
+"""Seconds within which a plugin must use its configuration, for example to connect to a database."""
 CANCEL = 1.0
-"""Seconds to tell a plugin that its calls are to end."""
+"""Seconds for the request to a plugin to end its calls."""
 
 
 class Ready(Protocol):
@@ -28,18 +28,18 @@ class Ready(Protocol):
 
     @property
     def client(self) -> Client:
-        """Its client."""
+        """The client of the plugin."""
 
     @property
     def pid(self) -> int:
-        """Its process; 0: it runs elsewhere."""
+        """The process of the plugin; 0: the plugin runs elsewhere."""
 
     @property
     def ended(self) -> asyncio.Future[str]:
-        """Done when it has ended; the result says how."""
+        """Done when the plugin has ended; the result says how."""
 
     async def stop(self, *, at_once: bool = False) -> None:
-        """End it."""
+        """End the plugin."""
         ...
 
 
@@ -53,16 +53,17 @@ class Distant:
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def stop(self, *, at_once: bool = False) -> None:  # noqa: ARG002 - it has nothing to end
-        """End the connection; the plugin goes on."""
+        """End the connection; the plugin keeps running."""
         await self.client.close()
         if not self.ended.done():
             self.ended.set_result("was left")
 
 
 async def connect(declared: DeclaredPlugin, log: Log, below: Path | None = None) -> Ready:
-    """Return a plugin that is ready. `below`: directory for the directories of plugins.
+    """Return a plugin that is ready for calls.
 
-    Raises `Permanent` if it cannot be used as it is declared, and `Temporary` if another try may succeed.
+    `below`: directory for the directories of plugins. Raises `Permanent` if the plugin cannot be used as it is
+    declared, and `Temporary` if another attempt may succeed.
     """
     settings = declared.settings
     if settings.address is None:
@@ -112,9 +113,10 @@ async def _configure(declared: DeclaredPlugin, client: Client) -> None:
 
 
 async def disconnect(ready: Ready, hangs: bool) -> None:
-    """Tell a plugin that its calls are to end, and end it; one that does not answer has no time to end by itself.
+    """Ask a plugin to end its calls, and end the plugin.
 
-    A plugin that runs elsewhere is only left: it has calls of other agents, too.
+    A plugin that does not answer is ended at once. For a plugin that runs elsewhere, only the connection is closed: the
+    plugin has calls of other agents, too.
     """
     if ready.pid and not hangs and not ready.ended.done():
         try:

@@ -1,4 +1,4 @@
-"""Between values (dicts by the names of fields) and the generated dataclasses that authors use."""
+"""Converts between values (dicts by the names of fields) and the generated dataclasses that authors use."""
 
 from __future__ import annotations
 

@@ -27,12 +27,12 @@ LARGEST = 64 << 20
 LONGEST = 1 << 20
 """Most bytes of a file with a secret."""
 REFUSED = "cannot use the secret"
-"""How the message begins; a file that others can read says so itself."""
+"""The beginning of the message; the error for a file that others can read has its own text."""
 
 
 @dataclass(frozen=True)
 class DeclaredPlugin:
-    """A plugin as the configuration declares it. A process that serves one serves another that is equal."""
+    """A plugin as the configuration declares it. Equal declarations can share a process."""
 
     name: str
     """Name of its package."""
@@ -43,9 +43,9 @@ class DeclaredPlugin:
     config: bytes
     """Configuration on the wire. It may hold secrets: it is never shown."""
     secrets: tuple[str, ...]
-    """Texts of the configuration that are masked wherever the plugin repeats them."""
+    """Secret texts of the configuration: they are masked in all output of the plugin."""
     stamps: tuple[tuple[int, ...], ...] = ()
-    """What changes when its program, or a certificate, is replaced."""
+    """Metadata of its program and its certificates: they change when a file is replaced."""
 
 
 class PluginLoader:
@@ -110,12 +110,12 @@ class PluginLoader:
 
 
 def _stamps(settings: PluginSettings) -> tuple[tuple[int, ...], ...]:
-    """Return what changes when one of the files that the plugin uses is replaced."""
+    """Return the metadata of the files that the plugin uses: they change when a file is replaced."""
     found: list[tuple[int, ...]] = []
     for path in used_files(settings):
         try:
             info = path.stat()
-        except (OSError, ValueError):  # it may come later
+        except (OSError, ValueError):  # the file may be created later
             found.append(())
         else:
             regular = stat.S_ISREG(info.st_mode)
@@ -137,7 +137,7 @@ def _given(settings: PluginSettings) -> PluginConfig:
 
 
 def _with_secrets(record: Record | None, given: PluginConfig) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the configuration with the secrets that files hold, and what is wrong with these."""
+    """Return the configuration with the secrets that files contain, and the problems of these files."""
     names = {each.name for each in record.fields} if record else set()
     secret = [each.name for each in record.fields if each.secret] if record else []
     data: dict[str, Any] = dict(given)

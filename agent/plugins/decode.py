@@ -1,4 +1,4 @@
-"""From data of JSON to values, with every violation of the schema.
+"""Converts data of JSON to values, and finds every violation of the schema.
 
 State files and the wire have the same forms, with these exceptions. On the wire, records use wire names, integers are
 texts of digits (JSON has no exact ones in all languages), and a value of the type `any` is within an object, such as
@@ -26,7 +26,7 @@ from holdfast.resources.spelling import nearest
 from holdfast.resources.traits import LATER
 
 LARGEST = 2**63
-"""Integers have 64 bits."""
+"""The largest integer: integers have 64 bits."""
 INVALID = object()
 """Stands for a value that breaks a rule, which has been recorded."""
 TEXTUAL = frozenset({"text", "choice", "reference", *TEXT_FORMS})
@@ -46,7 +46,7 @@ class StateReference(NamedTuple):
 
 
 class Decoder:
-    """Decodes data against a schema; `violations` has everything that is wrong with them, in the order of the data."""
+    """Decodes data against a schema; `violations` has all violations, in the order of the data."""
 
     def __init__(
         self, schema: Schema, *, wire: bool, defaults: bool = False, environ: Mapping[str, str] | None = None
@@ -56,12 +56,13 @@ class Decoder:
         self.defaults = defaults
         """Whether fields that are not given get their default."""
         self.environ = environ
-        """Environment of the provider, if this is its process. Elsewhere, defaults that it may give are left out."""
+        """Environment of the provider, if this is its process. Elsewhere, defaults from the environment are left
+        out."""
         self.violations: list[Violation] = []
         self.references: list[StateReference] = []
         """The states that the data name."""
         self.deprecated: list[tuple[str, str]] = []
-        """Path of each field that the data give and that is deprecated, with what to use instead."""
+        """Path of each deprecated field in the data, with its replacement."""
         self.refused: dict[str, str] = {}
         """Key of a field that exists, but is no argument -> its name."""
 
@@ -155,7 +156,7 @@ class Decoder:
         return self._violate(told[0], path, told[1])
 
     def _hide(self, before: int) -> None:
-        """Remove what later violations tell of a value that is secret; which type it must have is no secret."""
+        """Remove a secret value from the later violations; the required type is no secret."""
         self.violations[before:] = [
             each if each.code == "type" else each._replace(message=CODES[each.code])
             for each in self.violations[before:]
@@ -317,14 +318,14 @@ def _at(path: str, name: str) -> str:
 
 
 def from_text(type_: Type, text: str) -> Any:
-    """Return the data that a text of the environment stands for: of numbers, booleans and composite types, JSON."""
+    """Return the data for a text of the environment. Numbers, booleans and composite types are read as JSON."""
     words = {each.type for each in members(type_)} - {"none"}
     if words & TEXTUAL:
         return text
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return text  # which the type refuses
+        return text  # the type refuses the text
 
 
 def _float(data: float) -> float:
@@ -336,6 +337,6 @@ def _float(data: float) -> float:
 
 
 def _word(data: Any) -> str:
-    """Return what a value is, in words that do not repeat the value, which may be secret."""
+    """Return a description of a value without the value itself, which may be secret."""
     words = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "a mapping"}
     return "null" if data is None else words.get(type(data), type(data).__name__)

@@ -1,4 +1,4 @@
-"""From values to data of JSON, in the forms of the wire (`decode.py`) or of state files."""
+"""Converts values to data of JSON, in the forms of the wire (`decode.py`) or of state files."""
 
 from __future__ import annotations
 
@@ -76,20 +76,20 @@ class Encoder:
 
 
 class Shown(Encoder):
-    """Encodes values for people, with every secret masked."""
+    """Encodes values for display, with every secret masked."""
 
     def __init__(self, schema: Schema) -> None:
         super().__init__(schema, wire=False)
 
     def value(self, type_: Type, value: Any) -> Any:
-        """Return the data of a value; of a secret, a mask."""
+        """Return the data of a value; for a secret, a mask."""
         if value is UNKNOWN:
             return "(known later)"
         return MASK if isinstance(value, Secret) else super().value(type_, value)
 
 
 def _member(union: Type, value: Any) -> Type:
-    """Return the type of a union that a value is of. A whole number may be one of the type `number`."""
+    """Return the type of a union to which a value belongs. A whole number may belong to the type `number`."""
     found = [each for each in union.members if _may_be(each, value)]
     found += [each for each in union.members if each.type == "number" and type(value) is int]
     if found:

@@ -1,4 +1,4 @@
-"""What an author's code raises, as failures of the protocol; no secret of the request appears in them."""
+"""Converts exceptions of an author's code to failures of the protocol, which contain no secret of the request."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CODES: tuple[tuple[type[BaseException], str], ...] = (
     (asyncio.CancelledError, "cancelled"),
     (InvalidPayload, "fault"),
 )
-"""Exception -> code of the failure, the first that fits; any other is a fault of the provider."""
+"""Exception -> code of the failure; the first match applies. Any other exception is a defect of the provider."""
 
 
 def _payloads(request: Any) -> Iterable[bytes]:
@@ -77,9 +77,9 @@ def _secret_texts(data: Any, *, secret: bool = False) -> Iterable[str]:
 
 
 def log_failure(method: str, error: BaseException) -> None:
-    """Log the place of an error in the author's code, unless he has raised it on purpose.
+    """Log the place of an error in the author's code, unless the code has raised it on purpose.
 
-    Its text may have secrets, and is not logged.
+    The text of the error may contain secrets, and is not logged.
     """
     if isinstance(error, (HoldfastError, TimeoutError, asyncio.CancelledError)):
         return

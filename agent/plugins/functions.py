@@ -18,7 +18,7 @@ from holdfast.resources.interfaces.errors import ArgumentError
 from holdfast.resources.spelling import nearest
 
 LONGEST = 600.0
-"""Seconds that a call without a time of its own may take."""
+"""Seconds that a call without a timeout of its own may take."""
 ANSWER = 5.0
 """Seconds that the answer may take in addition."""
 
@@ -44,7 +44,7 @@ class PackageFunction:
         return cls(name, known[name], plugin)
 
     def bind(self, words: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a call by name. Raises `ArgumentError` with everything that is wrong with them."""
+        """Return the arguments of a call by name. Raises `ArgumentError` with all of their problems."""
         data = {**self._read(words, given), **given}
         decoder = Decoder(self._schema, wire=False)
         values = decoder.fields(self._model.parameters, self._model.rules, data)
@@ -56,7 +56,7 @@ class PackageFunction:
         return values
 
     def shown(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments as they may be shown."""
+        """Return the arguments for display, with secrets masked."""
         return Shown(self._schema).fields(self._model.parameters, values)
 
     async def call(self, values: Mapping[str, Any], seconds: float | None) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class PackageFunction:
         return Shown(self._schema).fields(self._model.results, result)
 
     def _read(self, words: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments in words: `name=value`, or in the order of the parameters."""
+        """Return the arguments in words of a command line: `name=value`, or in the order of the parameters."""
         parameters = {each.name: each for each in self._model.parameters}
         found: dict[str, Any] = {}
         placed = []
@@ -102,7 +102,7 @@ class PackageFunction:
 
 
 def _value(field: Field | None, text: str) -> Any:
-    """Return the value that a word stands for: JSON, unless the parameter is some form of text."""
+    """Return the value of a word: it is read as JSON, unless the parameter is some form of text."""
     if field is None or field.type.type not in (
         "boolean",
         "integer",

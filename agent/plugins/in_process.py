@@ -12,14 +12,14 @@ from holdfast.resources.errors import Temporary
 
 
 class ProviderConnection(Protocol):
-    """How the agent calls a provider, wherever it runs."""
+    """The interface by which the agent calls a provider, wherever the provider runs."""
 
     async def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
         """Return the response. Raises `Temporary` if the provider cannot be reached, or does not answer in time."""
         ...
 
     def watch(self, tokens: Sequence[str], revision: str, *, noop: bool = False) -> AsyncIterator[Any]:
-        """Yield the events of resources; with `noop`, the server is not changed for that.
+        """Yield the events of resources; with `noop`, the watch does not change the server.
 
         Raises `Temporary` if the connection ends.
         """

@@ -1,4 +1,4 @@
-"""What is decided before a plugin is started: its user, its directory, and whether its files can be trusted."""
+"""Decisions before the start of a plugin: its user, its directory, and whether its files can be trusted."""
 
 from __future__ import annotations
 
@@ -33,18 +33,19 @@ class Launch:
     name: str
     command: Sequence[str]
     user: str = ""
-    """User that the process runs as; empty: that of the agent or, if that is root, one of its own without a name."""
+    """User as which the process runs; empty: that of the agent or, if that is root, a user of its own without a
+    name."""
     environment: Mapping[str, str] = field(default_factory=dict)
     memory: int = 0
     """Greatest size of its address space, in bytes; 0: no limit."""
     files: int = 1024
-    """Files that it may have open."""
+    """Most files that the process may have open."""
     mask: Callable[[str], str] = str
-    """Masks the secrets of its configuration in what it writes."""
+    """Masks the secrets of the configuration in the output of the plugin."""
 
 
 class PluginUser(NamedTuple):
-    """The user that a plugin runs as."""
+    """The user as which a plugin runs."""
 
     uid: int
     gid: int
@@ -58,7 +59,7 @@ class PluginUser(NamedTuple):
 
 
 def user_of(wanted: Launch) -> PluginUser:
-    """Return the user that a plugin runs as. Raises `Permanent` if there is no such user."""
+    """Return the user as which a plugin runs. Raises `Permanent` if there is no such user."""
     if not wanted.user and os.geteuid() == 0:
         number = FIRST + zlib.crc32(wanted.name.encode()) % MANY
         return PluginUser(number, number, (), "/")
@@ -83,7 +84,7 @@ def make_home(name: str, user: PluginUser, below: Path | None = None) -> Path:
         below = RUN if os.geteuid() == 0 else Path(tempfile.gettempdir())
     if below == RUN or not below.exists():
         below.mkdir(parents=True, exist_ok=True)
-        below.chmod(0o711)  # whatever the umask: a plugin with a user of its own passes through
+        below.chmod(0o711)  # independent of the umask: a plugin with a user of its own must pass
     home = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=below))  # mode 0700
     if len(os.fsencode(home / "socket")) > LONGEST:
         home.rmdir()
@@ -98,7 +99,7 @@ def make_home(name: str, user: PluginUser, below: Path | None = None) -> Path:
 
 
 def close_home(home: Path, user: PluginUser) -> None:
-    """Take the directory away from the plugin, so that its user cannot put another socket there.
+    """Close the directory to the plugin's user, so that the user cannot put another socket there.
 
     Raises `OSError`, also if there is no socket of the plugin.
     """
@@ -117,7 +118,7 @@ def close_home(home: Path, user: PluginUser) -> None:
 def demand_trusted(wanted: Launch) -> None:
     """Raise `Permanent` unless only trusted users could have written the program, and the files in its arguments.
 
-    Blocks. What does not exist is left to the start, which says so.
+    Blocks. Missing files are left to the start, which reports them.
     """
     program, *arguments = wanted.command
     directories = wanted.environment.get("PATH", PATH).split(":")
@@ -129,5 +130,5 @@ def demand_trusted(wanted: Launch) -> None:
                 paths.demand_trusted_file(os.path.normpath(path))
             except paths.Unsafe as error:
                 raise Permanent(f"plugin {wanted.name}: {error}") from None
-            except (OSError, Permanent):  # it does not exist, or is no file
+            except (OSError, Permanent):  # the path does not exist, or is not a file
                 continue

@@ -35,7 +35,7 @@ async def read_log(lines: asyncio.StreamReader, log: Log) -> None:
 
 
 def _parsed(line: bytes) -> tuple[str, Mapping[str, Any]]:
-    """Return level and fields of a line; one that is not an object of JSON is the message."""
+    """Return level and fields of a line. A line that is not an object of JSON becomes the message."""
     text = line.decode(errors="replace").rstrip()
     try:
         said = json.loads(text)
@@ -48,25 +48,25 @@ def _parsed(line: bytes) -> tuple[str, Mapping[str, Any]]:
 
 
 SILENT = re.compile(r"\s|$|[\]})]+,?$|Node\.js v\d")
-"""Begins a line that does not tell why a program has ended: a stack frame, the end of an object, the interpreter."""
+"""Beginnings of lines that do not say why a program has ended: a stack frame, the end of an object, the interpreter."""
 
 
-class LastWords:
-    """Passes the lines of a log on, and keeps the last one that may tell why the program has ended."""
+class LastLogLine:
+    """Passes the lines of a log on, and keeps the last line that may say why the program has ended."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self.text = ""
 
     def __call__(self, level: str, said: Mapping[str, Any]) -> None:
-        """Pass a line on."""
+        """Pass on a line."""
         if not SILENT.match(said["message"]):
             self.text = said["message"]
         self._log(level, said)
 
 
 BURST, PACE = 200, 20.0
-"""Lines that are logged at once, and afterwards in a second; the others are counted."""
+"""Lines that are logged at once, and then per second; further lines are only counted."""
 FIELDS = 16
 """Most fields of a line."""
 VALUE = 4000
@@ -94,7 +94,8 @@ class BoundedLog:
         if self._dropped:
             number, self._dropped = self._dropped, 0
             self._write("warning", {"message": f"{number} lines were dropped: it logs more than {PACE:g} in a second"})
-        masked = self._mask(dict(list(said.items())[:FIELDS]))  # first: a part of a secret is not recognised
+        # Masked before the cut: a part of a secret would not be recognised.
+        masked = self._mask(dict(list(said.items())[:FIELDS]))
         self._write(level, {name: _cut(value) for name, value in masked.items()})
 
 
@@ -104,24 +105,28 @@ def _cut(value: Any) -> Any:
 
 
 class StartLog:
-    """Logs the lines of one plugin. Of a start after one that failed, those that both began with are left out."""
+    """Logs the lines of one plugin.
+
+    After a failed start, the first lines that repeat those of the failed one are left out.
+    """
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._starting = self._same = True
-        """Whether the plugin does not run yet, and whether the present start has said what the last one did."""
+        """Whether the plugin does not run yet, and whether the present start has repeated the lines of the last one so
+        far."""
         self._before: list[int] = []
         """Hashes of the first lines of the start that failed."""
         self._now: list[int] = []
-        """Those of the present start."""
+        """Hashes of the first lines of the present start."""
 
     def begins(self) -> None:
-        """Note that the plugin is started, again if it was being started."""
+        """Note that a start of the plugin begins, perhaps after a start that failed."""
         self._starting = self._same = True
         self._before, self._now = self._now, []
 
     def succeeded(self) -> None:
-        """Note that the plugin runs: each further line is logged, also those of the next start."""
+        """Note that the plugin runs: every later line is logged, also in the next start."""
         self._starting, self._now = False, []
 
     def __call__(self, level: str, said: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Secrets that a provider repeats in its messages: they are masked on both ends of a connection."""
+"""Masks secrets that a provider repeats in its messages, on both ends of a connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.agent.plugins.values import Secret, revealed
 from holdfast.resources.secrets import Redactor
 
 TOLD = ("message", "path", "unwatched")
-"""Members that a provider may have written in words."""
+"""Members with free text of the provider."""
 
 
 def redactor_of(secrets: Iterable[str]) -> Redactor:

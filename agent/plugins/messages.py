@@ -16,10 +16,10 @@ OLDEST, NEWEST = 1, 1
 PACKAGE = "holdfast.plugin.v1"
 SECRET = "holdfast-secret"  # noqa: S105 - the name of the metadata
 START = "holdfast-start"
-"""Metadata of a call: the start of the plugin that the caller knows."""
+"""Metadata of a call: the start of the plugin that the caller has connected to."""
 SECRET_VARIABLE = "HOLDFAST_PLUGIN_SECRET"  # noqa: S105 - the name of a variable
 READY = "holdfast-plugin ready"
-"""What a plugin writes to its standard output once it listens."""
+"""The line that a plugin writes to its standard output once it listens."""
 LARGEST = 64 << 20
 """Greatest size of a message, in bytes."""
 MESSAGE = re.compile(r"^message (\w+) \{(.*?)\}", re.MULTILINE | re.DOTALL)

@@ -1,7 +1,7 @@
-"""What users of a package use: `from holdfast import pack`.
+"""The API for users of packages: `from holdfast import pack`.
 
-The compiler generates a class for each resource of a package. An instance is a declaration: it checks its arguments by
-the rules of the package when it is made. States are made of it:
+The compiler generates a class for each resource of a package. An instance is a declaration: its arguments are checked
+by the rules of the package when it is made. States are made from declarations:
 
     from aws.ec2.security_group import SecurityGroup
     from aws.ec2.vpc import Vpc
@@ -11,7 +11,7 @@ the rules of the package when it is made. States are made of it:
     web = SecurityGroup(vpc=network, description="the web servers")
     print(pack.to_yaml({"main": network, "web": web}))
 
-Where an argument is the identifier of another resource, the declaration of that resource can be given.
+If an argument is the identifier of another resource, it may be the declaration of that resource.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Invalid(ValueError):
 class Resource:
     """Base of the generated classes of resources. Two declarations are equal only if they are the same object.
 
-    All names of its own begin with an underscore, which those of fields never do.
+    Its own names begin with an underscore; names of fields never do.
     """
 
     _token: ClassVar[str]
@@ -107,7 +107,7 @@ def to_yaml(resources: Mapping[str, Resource]) -> str:
 
 
 def _referring(value: Any, ids: Mapping[int, str], state: str, path: str = "") -> Any:
-    """Return a value with the IDs of declarations in their places. `state` and `path` say where it is."""
+    """Return a value in which IDs replace the declarations. `state` and `path` give its place."""
     if isinstance(value, Resource):
         if id(value) not in ids:
             told = f"{state}: {path} refers to a {type(value).__name__} that is not among the states; give it an ID"

@@ -124,7 +124,7 @@ with warnings.catch_warnings():
 
 
 def placed(plugins: Mapping[str, PluginSettings], document: Document, values: Map) -> dict[str, PluginSettings]:
-    """Return the settings with their places in agent.yaml, so that what a package demands is reported there."""
+    """Return the settings with their places in agent.yaml, where violations of the package's rules are reported."""
     found = {}
     for name, each in plugins.items():
         config = PluginConfig(each.config)
@@ -166,6 +166,6 @@ def files_of(plugins: Mapping[str, PluginSettings]) -> Iterator[Path]:
 
 
 def used_files(settings: PluginSettings) -> Iterator[Path]:
-    """Yield the files that a process or a connection uses from its start on; they need not exist."""
+    """Yield the files that a process or a connection uses from its start; they need not exist."""
     yield from (Path(word) for word in settings.command if word.startswith("/") and len(word) > 1)
     yield from (path for path in (settings.ca, settings.cert, settings.key) if path is not None)

@@ -1,4 +1,4 @@
-"""All plugins of an agent or of a one-shot run: which there are, and how the agent uses them."""
+"""All plugins of an agent or of a one-shot run, and their use by kinds."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ log = LazyLogger("holdfast.plugins")
 
 
 class RemoteKnowledge(Protocol):
-    """Where remote resources are remembered (`agent/records/remote_records.py`)."""
+    """The store of the records of remote resources (`agent/records/remote_records.py`)."""
 
     async def get(self, token: str, name: str) -> RemoteRecord | None:
-        """Return what is remembered; None if nothing is."""
+        """Return the record of a resource; None if there is none."""
         ...
 
     async def put(self, token: str, name: str, record: RemoteRecord | None) -> None:
-        """Remember, durable on return; None forgets."""
+        """Write the record durably; None deletes it."""
         ...
 
 
 class PluginCounts:
-    """What metrics tell of plugins, since the start of the agent."""
+    """Counters of plugins for metrics, since the start of the agent."""
 
     def __init__(self) -> None:
         self.calls: Counter[tuple[str, str]] = Counter()
@@ -69,13 +69,13 @@ class UsedPlugin:
         self._health, self._memory, self._counts, self._below = health, memory, counts, below
         self.supervisor: Supervisor
         self.noop = False
-        """The agent only observes."""
+        """The agent changes nothing."""
         self._leaving: asyncio.Future[None] | None = None
         """The end of the process that is replaced."""
         self._unwatched = ""
-        """Why changes of some resources are not seen."""
+        """Why changes of some resources are not reported."""
         self._seen_again = asyncio.Event()
-        """Set, and made anew, when they are."""
+        """Set when they are reported again; a new event takes its place."""
         self._take(declared)
         self._reads = Reads(partial(self.call, "Read"))
         self._events = EventStream(self._open, self._tell_unwatched)
@@ -89,7 +89,7 @@ class UsedPlugin:
         self.supervisor = Supervisor(declared.name, self._start, self._end, self._health, self._redactor)
 
     async def use(self, declared: DeclaredPlugin, *, noop: bool) -> None:
-        """Replace the process if it is declared in another way. Calls under way fail for now."""
+        """Replace the process if its declaration has changed. Current calls fail with `Temporary`."""
         observed, self.noop = self.noop, noop
         if declared == self.declared:
             if noop != observed:
@@ -130,7 +130,7 @@ class UsedPlugin:
                 try:
                     response = await ready.client.call(method, request, timeout)
                 except (Temporary, Permanent) as error:
-                    supervisor.doubt()
+                    supervisor.report_failed_call()
                     self._counts.failures[name, "transport"] += 1
                     raise type(error)(self._redactor(str(error))) from None
                 finally:
@@ -161,9 +161,9 @@ class UsedPlugin:
         return False
 
     def _tell_unwatched(self, why: str) -> None:
-        """Note why changes of some resources are not seen; with an empty text, have everything checked.
+        """Note why changes of some resources are not reported; with an empty text, make all resources check again.
 
-        The resources themselves tell the engine that they are not watched.
+        The watches of the resources report to the engine that these are not watched.
         """
         before, self._unwatched = self._unwatched, why
         if before and not why:
@@ -182,19 +182,19 @@ class UsedPlugin:
                 async for event in ready.client.watch(list(tokens), revision, noop=self.noop):
                     yield mask(event, self._redactor)
             except (Temporary, Permanent) as error:
-                supervisor.doubt()
+                supervisor.report_failed_call()
                 raise type(error)(self._redactor(str(error))) from None
 
     async def remembered(self, token: str, name: str) -> RemoteRecord | None:
-        """Return what is remembered about a resource: see the protocol."""
+        """Return the record of a resource: see the protocol."""
         return await self._memory.get(token, name)
 
     async def remember(self, token: str, name: str, record: RemoteRecord | None) -> None:
-        """Remember this about a resource: see the protocol."""
+        """Write the record of a resource: see the protocol."""
         await self._memory.put(token, name, record)
 
     def state(self) -> dict[str, Any]:
-        """Return what an operator may know about it."""
+        """Return the state of the plugin for operators."""
         supervisor, settings = self.supervisor, self.declared.settings
         ready = supervisor.ready
         return {
@@ -229,7 +229,10 @@ class Plugins:
         return self._plugins[package]
 
     async def use(self, declared: Mapping[str, DeclaredPlugin], *, noop: bool = False) -> None:
-        """Use these plugins from now on; those that are declared as before go on. `noop`: the agent only observes."""
+        """Use these plugins from now on; those that are declared as before keep running.
+
+        `noop`: the agent changes nothing.
+        """
         gone = [self._plugins.pop(name) for name in self._plugins.keys() - declared.keys()]
         new = {name: each for name, each in declared.items() if name not in self._plugins}
         changed = [each.use(declared[name], noop=noop) for name, each in self._plugins.items()]
@@ -239,7 +242,10 @@ class Plugins:
         await asyncio.gather(*changed, *(each.supervisor.stop() for each in gone))
 
     def keep(self, packages: Collection[str]) -> None:
-        """Keep the plugins of these packages ready: the graph has resources of them. The others end when unused."""
+        """Keep the plugins of these packages ready, because the graph has resources of them.
+
+        The others end when unused.
+        """
         for name, each in self._plugins.items():
             each.supervisor.keep(name in packages)
 
@@ -248,7 +254,7 @@ class Plugins:
         await asyncio.gather(*(each.supervisor.stop() for each in self._plugins.values()))
 
     def state(self) -> list[dict[str, Any]]:
-        """Return what an operator may know about each plugin."""
+        """Return the state of each plugin for operators."""
         return [each.state() for _, each in sorted(self._plugins.items())]
 
 
@@ -260,7 +266,7 @@ def _log(name: str, level: str, said: Mapping[str, Any]) -> None:
 
 
 def _load() -> ModuleType:
-    """Import gRPC, which takes memory and time that only a plugin that is started is worth. Blocks."""
+    """Import gRPC. It takes memory and time, so it is imported only for the first plugin that is used. Blocks."""
     from holdfast.agent.plugins import connecting  # noqa: PLC0415 - see above
 
     return connecting

@@ -1,9 +1,9 @@
 """One start of a plugin: its process, its socket and its secret, from the launch to the end.
 
 The socket lies in a directory of this start, which only the plugin's user can enter until it listens, and only the
-agent afterwards. Before the agent speaks, it asks the kernel who listens there. The secret reaches the process through
-a pipe, never through arguments or the environment. A keeper (`agent/host/keeper.py`) ends the plugin with all that it
-has started, also if the agent is killed.
+agent afterwards. Before its first call, the agent asks the kernel which process listens there. The secret reaches the
+process through a pipe, never through arguments or the environment. A keeper (`agent/host/keeper.py`) ends the plugin
+with all processes that it has started, also if the agent is killed.
 """
 
 from __future__ import annotations
@@ -34,18 +34,17 @@ from holdfast.agent.plugins.launching import (
     make_home,
     user_of,
 )
-from holdfast.agent.plugins.log_lines import LINE, LastWords, Log, read_log
+from holdfast.agent.plugins.log_lines import LINE, LastLogLine, Log, read_log
 from holdfast.agent.plugins.messages import READY, SECRET_VARIABLE
 from holdfast.resources.context import PATH
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.visible import escaped
 
 START = 10.0
-"""Seconds within which a plugin has to listen."""
+"""Seconds within which a plugin must listen."""
 GRACE = 3.5
-"""Seconds that a plugin has to end by itself: more than it gives its calls (`server.GRACE`).
-
-At the end of the agent, they follow those of its runs, and both fit in `TimeoutStopSec` of the agent's unit.
+"""Seconds within which a plugin must end by itself: more than it gives its calls (`server.GRACE`). When the agent
+stops, this time follows that of its runs; both fit in `TimeoutStopSec` of the agent's unit.
 """
 WORDS = 200
 """Most characters of the line that says why a plugin has ended at its start."""
@@ -54,7 +53,7 @@ STEPS = {
     "user": NO_USER,
     "limits": "cannot set its limits: `files` or `memory`",
 }
-"""Step of the keeper that failed -> what to say; any other is the start of the program."""
+"""Step of the keeper that failed -> message; any other step is the start of the program."""
 
 
 class PluginProcess:
@@ -66,13 +65,13 @@ class PluginProcess:
         self._keeping, self._home = keeping, home
         self._pipes: list[asyncio.ReadTransport] = []
         self._said: dict[str, str] = {}
-        """What the keeper has reported, by its first word."""
+        """The reports of the keeper, by their first words."""
         self._begun = asyncio.Event()
-        """Set once the keeper has said whether the process exists."""
+        """Set once the keeper has reported whether the process exists."""
         self._errors: asyncio.Task[None]
         """Reads the standard error."""
-        self._last_words: LastWords
-        self._told: asyncio.Task[None] = asyncio.ensure_future(self._hear())
+        self._last_line: LastLogLine
+        self._report_reader: asyncio.Task[None] = asyncio.ensure_future(self._read_reports())
         self.ended: asyncio.Task[str] = asyncio.ensure_future(self._wait())
 
     @property
@@ -88,14 +87,14 @@ class PluginProcess:
         return reader
 
     def read_errors(self, errors: asyncio.StreamReader, log: Log) -> None:
-        """Log the standard error as long as the process runs."""
-        self._last_words = LastWords(log)
-        self._errors = self.keep(read_log(errors, self._last_words))
+        """Log the standard error while the process runs."""
+        self._last_line = LastLogLine(log)
+        self._errors = self.keep(read_log(errors, self._last_line))
 
     def keep(self, reading: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run what reads an output, as long as the process does, and return its task."""
+        """Run a reader of an output while the process runs, and return its task."""
         task = asyncio.ensure_future(reading)
-        self.ended.add_done_callback(lambda _: task.done())  # refers to the task, which would be collected otherwise
+        self.ended.add_done_callback(lambda _: task.done())  # keeps a reference: the task must not be collected
         return task
 
     async def listens(self, output: asyncio.StreamReader, path: str, user: PluginUser) -> None:
@@ -114,7 +113,7 @@ class PluginProcess:
         if not line:
             how = await asyncio.shield(self.ended)
             await self._errors  # ends with the process
-            said = escaped(self.launch.mask(self._last_words.text).partition("\n")[0])[:WORDS]
+            said = escaped(self.launch.mask(self._last_line.text).partition("\n")[0])[:WORDS]
             why = f": {said}" if said else ""
             raise self._refusal() or Temporary(f"plugin {name}: it {how} before it listened{why}")
         if line.strip() != READY.encode():
@@ -144,8 +143,8 @@ class PluginProcess:
             why += f"; {user} must be able to enter the directories of {program}, and to run it"
         return Permanent(f"plugin {self.launch.name}: {told}: {why}")
 
-    async def _hear(self) -> None:
-        """Read what the keeper reports, until it ends."""
+    async def _read_reports(self) -> None:
+        """Read the reports of the keeper, until it ends."""
         report = await self.lines(self._keeping.report)
         while line := (await report.readline()).decode():
             word, _, rest = line.strip().partition(" ")
@@ -164,11 +163,11 @@ class PluginProcess:
             loop.remove_reader(descriptor)
             os.close(descriptor)
         self._keeping.process.wait()
-        await self._told
+        await self._report_reader
         self.close_input()
         for pipe in self._pipes:
             pipe.close()
-        if "ended" not in self._said:  # somebody has killed the keeper
+        if "ended" not in self._said:  # the keeper was killed
             processes.send_group(self.pid, signal.SIGKILL)
             await asyncio.to_thread(shutil.rmtree, self._home, ignore_errors=True)
             return "ended with its keeper"
@@ -180,9 +179,9 @@ class PluginProcess:
         self._keeping.lifeline.close()
 
     async def stop(self, *, at_once: bool = False) -> None:
-        """End the process with all that it has started, and remove its directory.
+        """End the process with all processes that it has started, and remove its directory.
 
-        If this is cancelled, the process ends nevertheless.
+        The process ends even if this call is cancelled.
         """
         try:
             await self.client.close()

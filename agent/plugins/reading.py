@@ -1,7 +1,7 @@
-"""Reads that are asked for together travel in one request.
+"""Batches of reads: reads that are called together are sent in one request.
 
-A request that fails makes all of its items fail, also those that are not to blame. Each of them is then read alone,
-until that has succeeded, so that one resource whose read crashes the plugin does not keep the others from being read.
+If the request fails, all of its items fail, whichever has caused that. Each of them is then read alone until it
+succeeds, so that a resource whose read crashes the plugin does not prevent the reads of others.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.agent.plugins.messages import message
 
 MOST = 200
-"""Items of a request."""
+"""Most items of a request."""
 Key = tuple[str, str, bytes]
 Waiting = tuple[Any, asyncio.Future[Any]]
 
@@ -25,7 +25,7 @@ class Reads:
         self._ask = ask
         self._waiting: list[Waiting] = []
         self._alone: set[Key] = set()
-        """What was in a request that failed."""
+        """The items of failed requests."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def read(self, item: Any) -> Any:
@@ -50,7 +50,7 @@ class Reads:
         task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, waiting: list[Waiting]) -> None:
-        """Ask for these items, and answer those who wait for them."""
+        """Send a request for these items, and give the results to their callers."""
         waiting = [each for each in waiting if not each[1].done()]
         if not waiting:
             return
@@ -73,7 +73,7 @@ class Reads:
 
 
 def _results(response: Any, number: int) -> list[Any]:
-    """Return the results of a response: one for each item, whatever the provider has answered."""
+    """Return the results of a response: exactly one for each item, also if the provider has sent another number."""
     if response.failure.code:
         return [message["ReadResult"](failure=response.failure)] * number
     if len(response.results) != number:

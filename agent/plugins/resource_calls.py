@@ -1,4 +1,4 @@
-"""The calls of the protocol that are about resources, answered with an author's operations."""
+"""Answers the calls of the protocol for resources with an author's operations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from holdfast.resources.errors import Permanent
 
 
 class ResourceCalls:
-    """Decodes and validates a request, calls the author's code, and validates and encodes what that returns."""
+    """Decodes and validates a request, calls the author's code, and validates and encodes its result."""
 
     def __init__(self, schema: Schema, operations: Mapping[str, Operations[Any]]) -> None:
         self.schema = schema
@@ -30,7 +30,7 @@ class ResourceCalls:
         self.payloads = Payloads(schema, os.environ)
 
     async def check(self, request: Any) -> Any:
-        """Return the inputs with defaults and, where there is none, a name."""
+        """Return the inputs with defaults and, if they have no name, a new one."""
         kind, operations = self._kind(request.subject)
         values = self.payloads.inputs(kind, request.inputs, defaults=True)
         if remote_of(kind).named and "name" not in values:
@@ -109,7 +109,7 @@ class ResourceCalls:
         return await self._changed(kind, request, lambda: operations.create_once(made, request.subject.intent))
 
     async def update(self, request: Any) -> Any:
-        """Change a resource, likewise."""
+        """Change a resource. With `dry_run` the author's code is not called."""
         kind, operations = self._kind(request.subject)
         state, values = self.payloads.state(kind, request.state), self.payloads.inputs(kind, request.inputs)
         if request.dry_run:
@@ -147,7 +147,7 @@ class ResourceCalls:
         return self.schema.resources[subject.token], self.operations[subject.token]
 
     async def _changed(self, kind: KindModel, request: Any, change: Callable[[], Awaitable[Found[Any]]]) -> Any:
-        """Return the response to a change; one that was not finished tells what there is."""
+        """Return the response to a change. After an unfinished one, it has the state of the resource."""
         try:
             async with asyncio.timeout(request.timeout_ms / 1000 or None):
                 found = await change()
@@ -160,7 +160,7 @@ class ResourceCalls:
             return self._unfinished(kind, request, found, error)
 
     def _unfinished(self, kind: KindModel, request: Any, found: Found[Any], error: Exception) -> Any:
-        """Return the response to a change that has failed after it made something: the next try must know its id.
+        """Return the response to a change that has failed after it created something: the next attempt needs its id.
 
         The state is empty if the author has returned a wrong one.
         """
@@ -176,7 +176,7 @@ class ResourceCalls:
         return message["ChangeResponse"](id=found.id, state=state, partial=True, failure=told)
 
     def _predicted(self, kind: KindModel, id_: str, values: Mapping[str, Any]) -> Any:
-        """Return what a change will give: what only the provider sets is unknown."""
+        """Return the expected state after a change: fields that only the provider sets are unknown."""
         required = {each.name: UNKNOWN for each in outputs(kind.fields) if each.required}
         return message["ChangeResponse"](id=id_, state=self.payloads.pack_state(kind, {**required, **values}))
 
@@ -195,7 +195,7 @@ class ResourceCalls:
 
 
 def _differing(kind: KindModel, found: Found[Any]) -> list[str]:
-    """Return the write-only fields that differ, by what an author says."""
+    """Return the write-only fields that differ according to the author's code."""
     known = [each.name for each in kind.fields if each.write_only]
     if wrong := [each for each in found.differs if each not in known]:
         listed = ", ".join(known) or "none"

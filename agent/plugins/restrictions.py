@@ -1,4 +1,4 @@
-"""What a value must satisfy beyond its type: the restrictions of one value, and the rules of several fields."""
+"""Conditions on values beyond their types: the restrictions of one value, and the rules of several fields."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from holdfast.agent.plugins.values import UNKNOWN, Violation, revealed
 from holdfast.resources.expressions import Unbounded, expression
 
 LENGTHS = {"text": "characters", "bytes": "bytes", "list": "items", "set": "items", "mapping": "entries"}
-"""Word of a type whose values have a length -> what is counted."""
+"""Word of a type whose values have a length -> the unit of that length."""
 
 
 def restriction(type_: Type, value: Any) -> tuple[str, str] | None:
-    """Return the code and the message of the first restriction of a type that a value does not keep."""
+    """Return the code and the message of the first restriction of a type that a value violates."""
     if type_.type in ("integer", "number") and (told := _out_of_range(type_, value)):
         return "range", told
     if type_.type in LENGTHS and (told := _wrong_length(type_, len(value))):
@@ -27,7 +27,7 @@ def restriction(type_: Type, value: Any) -> tuple[str, str] | None:
 
 
 def _matches(pattern: str, text: str) -> bool:
-    """Return whether a pattern matches a whole text; a text on which that takes too long does not match."""
+    """Return whether a pattern matches a whole text. If the match takes too long, the text does not match."""
     try:
         return expression(pattern).fullmatch(text) is not None
     except Unbounded:
@@ -56,7 +56,7 @@ def _wrong_length(type_: Type, length: int) -> str:
 
 
 def broken(rules: Iterable[Rule], values: Mapping[str, Any], fields: Sequence[Field], path: str) -> Iterator[Violation]:
-    """Yield the rules that these values break. A rule whose outcome depends on an unknown value is skipped."""
+    """Yield the rules that these values violate. A rule whose outcome depends on an unknown value is skipped."""
     known = {each.name for each in fields}
     for rule in rules:
         names = [name for name in rule.fields if name in known]

@@ -84,7 +84,7 @@ def _within(type_: Type) -> Iterator[Type]:
 
 
 def remote_of(kind: KindModel) -> Remote:
-    """Return what only remote kinds have. Raises `ValueError` for a built-in kind."""
+    """Return the part of the model that only remote kinds have. Raises `ValueError` for a built-in kind."""
     if kind.remote is None:
         raise ValueError(f"{kind.name} is not a remote kind")
     return kind.remote

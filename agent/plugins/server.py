@@ -39,7 +39,8 @@ from holdfast.agent.plugins.stub import Configure, Function, Operations
 from holdfast.resources.errors import HoldfastError
 
 GRACE = 2.0
-"""Seconds that calls have to end when the process is to end: less than the process has (`process.GRACE`)."""
+"""Seconds within which calls must end when the process is to end: less than the time of the process
+(`process.GRACE`)."""
 
 
 DENIED = ("Configure", "Cancel")
@@ -65,13 +66,13 @@ def run(schema: str, operations: Iterable[Operations[Any] | Function[Any, Any]],
 
 
 def new_server() -> aio.Server:
-    """Return a server that listens nowhere yet."""
+    """Return a server that does not listen yet."""
     return aio.server(
         options=[
             ("grpc.max_receive_message_length", LARGEST),
             ("grpc.max_send_message_length", LARGEST),
             ("grpc.so_reuseport", 0),  # a second process would get a part of the calls
-            ("grpc.http2.min_ping_interval_without_data_ms", 5_000),  # an agent asks every 10 s whether it is there
+            ("grpc.http2.min_ping_interval_without_data_ms", 5_000),  # an agent sends a keepalive every 10 s
         ]
     )
 
@@ -101,7 +102,7 @@ async def _end_of_agent() -> None:
 class Handlers(grpc.GenericRpcHandler):
     """The methods of the service. A call without the secret is refused before its request is read.
 
-    An empty secret says that certificates prove who calls; the configuration is then none of the caller's business.
+    An empty secret means that certificates identify the caller; such a caller may not set the configuration.
     """
 
     def __init__(self, servicer: Servicer, secret: str) -> None:
@@ -159,7 +160,7 @@ async def _denied(_: Any, context: Any) -> None:
 
 
 class JsonLines(logging.Formatter):
-    """Formats the log as one object of JSON a line, which the agent takes apart."""
+    """Formats the log as one object of JSON a line, which the agent parses."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""

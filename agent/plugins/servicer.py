@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import Any
 
 from holdfast.agent.plugins.failures import failure_of, log_failure
-from holdfast.agent.plugins.invoked import FunctionCalls
+from holdfast.agent.plugins.function_calls import FunctionCalls
 from holdfast.agent.plugins.masking import mask, redactor_of, texts_of
 from holdfast.agent.plugins.messages import METHODS, NEWEST, OLDEST, message
 from holdfast.agent.plugins.payloads import InvalidPayload, Payloads
@@ -24,7 +24,7 @@ from holdfast.resources.secrets import Redactor
 
 CAPABILITIES = ("events", "read-many", "upgrade-state")
 EVENTS = 1000
-"""Events of watches that wait for the agent; while there are more, watches wait."""
+"""Most events of watches that wait for the agent; watches wait while the queue is full."""
 
 
 class Servicer:
@@ -38,7 +38,7 @@ class Servicer:
     ) -> None:
         self.text = text
         self.start = secrets.token_hex(16)
-        """Tells this start of the provider from others."""
+        """Identifies this start of the provider."""
         self.schema = Schema.read(text)
         given = list(operations)
         self.operations = {each.token: each for each in given if isinstance(each, Operations)}
@@ -70,7 +70,7 @@ class Servicer:
         }
 
     def hide(self, configuration: Any) -> None:
-        """Mask the secrets of a configuration in all that the author's code says from now on."""
+        """Mask the secrets of a configuration in all texts of the author's code from now on."""
         self._redactor = redactor_of(texts_of(configuration))
 
     def masked(self, text: str) -> str:
@@ -147,9 +147,9 @@ class Servicer:
         return self.operations[token]
 
     async def watch(self, tokens: Sequence[str], revision: str, *, noop: bool = False) -> AsyncIterator[Any]:
-        """Yield the events of these resources; one says that all of them are watched.
+        """Yield the events of these resources; one event says that all of them are watched.
 
-        Raises what the author's code raises.
+        Raises errors of the author's code.
         """
         events: asyncio.Queue[Any] = asyncio.Queue(EVENTS)
         unarmed = set(tokens)

@@ -1,4 +1,4 @@
-"""The packages that Holdfast brings along: where their schemas are, and how their providers are started."""
+"""The packages that are part of Holdfast: the paths of their schemas, and the commands of their providers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parents[2] / "resources/remote"
 PROGRAMS = {".py": sys.executable, ".js": "node"}
-"""Ending of a provider's program -> what executes it."""
+"""Ending of a provider's program -> the interpreter that executes it."""
 
 
 def packages() -> list[str]:
@@ -41,6 +41,6 @@ def _completed(name: str, given: Any) -> Any:
 
 
 def _program(name: str) -> Path | None:
-    """Return the program of a package's provider; None if Holdfast has none, or it has to be compiled first."""
+    """Return the program of a package's provider; None if Holdfast has none, or if it must be compiled first."""
     folder = FOLDER / name / "provider"
     return next((path for end in PROGRAMS if (path := folder / f"{name}_plugin{end}").is_file()), None)

@@ -1,6 +1,6 @@
 """A plugin that no agent has started: it listens at a TCP address, for agents whose certificates it demands.
 
-It has its configuration from a file of its own, because several agents may use it.
+It reads its configuration from a file of its own, because several agents may use it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from holdfast.resources.errors import HoldfastError, Permanent
 
 
 def run(schema: str, operations: Iterable[Operations[Any] | Function[Any, Any]], configure: Configure | None) -> None:
-    """Serve until SIGTERM or SIGINT, as the arguments of the process say."""
+    """Serve as the arguments of the process say, until SIGTERM or SIGINT."""
     if len(sys.argv) == 1:
         sys.exit("this is a plugin of Holdfast: name it under `plugins` in agent.yaml, and the agent starts it")
     wanted = _arguments().parse_args()
@@ -51,7 +51,10 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 async def serve(servicer: Servicer, wanted: argparse.Namespace, configure: Configure | None) -> None:
-    """Serve until SIGTERM or SIGINT. Raises `Permanent` and `InvalidPayload`, which say what cannot be used."""
+    """Serve until SIGTERM or SIGINT.
+
+    Raises `Permanent` and `InvalidPayload` for files and values that cannot be used.
+    """
     record = servicer.schema.config
     secret = record is not None and any(each.secret for each in record.fields)
     values = Payloads(servicer.schema, os.environ).config_given(_config(wanted.config, secret=secret))
@@ -94,7 +97,7 @@ def _config(path: Path | None, *, secret: bool) -> Any:
 
 
 def _read(path: Path, *, secret: bool = False) -> bytes:
-    """Return the content of a file that others than trusted users cannot write."""
+    """Return the content of a file that only trusted users can write."""
     try:
         return paths.read_trusted(str(path.absolute()), secret=secret)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What the author of a provider writes, and what his code gives and gets: the vocabulary of `holdfast.plugin`."""
+"""The base classes of a provider, and the types of its arguments and results: the vocabulary of `holdfast.plugin`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Conflict(HoldfastError):
 
 @dataclass(frozen=True)
 class Key:
-    """What is known about a resource before it is read."""
+    """The known facts about a resource before it is read."""
 
     id: str
-    """Identifier that `create` has returned; empty if it is not known."""
+    """Identifier that `create` has returned; empty if it is unknown."""
     trace: str = ""
     """Identifier of the run, for the log."""
     intent: str = ""
-    """Token of a creation whose end the agent does not know: see `create_once`; empty if there was none."""
+    """Token of a creation whose result the agent does not know: see `create_once`; empty if there was none."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class Found(Generic[V]):
     id: str
     state: V
     revision: str = ""
-    """Changes whenever the resource does; empty if the provider has no such thing."""
+    """A value that changes whenever the resource does; empty if the provider has none."""
     differs: tuple[str, ...] = ()
-    """Write-only fields whose value in the resource is not that of the inputs, where `read` can tell."""
+    """Write-only fields whose value in the resource differs from the inputs, if `read` can find out."""
 
 
 class Partial(HoldfastError):
-    """A resource was created, but not finished; the next try is an update of `found`."""
+    """A resource was created, but not finished; the next attempt updates `found`."""
 
     def __init__(self, message: str, found: Found[Any]) -> None:
         super().__init__(message)
@@ -54,9 +54,10 @@ class Partial(HoldfastError):
 
 @dataclass(frozen=True)
 class Unwatched:
-    """Yielded by `watch`: changes are not reported from now on, because the connection is lost for example.
+    """Yielded by `watch`: changes are not reported from now on, for example because the connection is lost.
 
-    It ends with the next event about the same, which says that the resource may have changed meanwhile.
+    The next event about the same resource or kind ends this state, and says that the resource may have changed
+    meanwhile.
     """
 
     why: str
@@ -68,11 +69,12 @@ class Struct:
     """Base of the generated dataclasses. A field that is not given is `UNSET`."""
 
     _tag: ClassVar[str] = ""
-    """Value of the member `type` by which a union knows the struct; no field has a name with an underscore first."""
+    """Value of the member `type` that identifies the struct in a union; no name of a field begins with an
+    underscore."""
 
 
 def tag_of(struct: type[Struct]) -> str:
-    """Return the value by which a union knows a struct; empty if it has none."""
+    """Return the value that identifies a struct in a union; empty if it has none."""
     return struct._tag  # noqa: SLF001 - it has the underscore because of the names of fields
 
 
@@ -108,7 +110,7 @@ class Function(Generic[V, R]):
 class Operations(Generic[V]):
     """The operations on one kind of resource. `V` is the generated dataclass with all of its fields.
 
-    A method that the author does not write answers as its documentation says.
+    If the author does not write a method, its documentation says what it does.
     """
 
     token: ClassVar[str]
@@ -117,7 +119,7 @@ class Operations(Generic[V]):
     """The generated dataclass."""
 
     async def check(self, inputs: V) -> Sequence[Violation]:
-        """Return what is wrong with inputs that satisfy the schema and are all known; by default nothing."""
+        """Return the problems of inputs that satisfy the schema and are all known; by default none."""
         return ()
 
     async def diff(self, found: Found[V], inputs: V) -> Sequence[str]:
@@ -137,7 +139,7 @@ class Operations(Generic[V]):
         return found
 
     async def read_many(self, wanted: Sequence[tuple[Key, V]]) -> Sequence[Found[V] | Exception | None]:
-        """Return several resources, in order; write this where one question answers all. By default one by one."""
+        """Return several resources, in order. By default one by one; write this if one query can return all."""
         results: list[Found[V] | Exception | None] = []
         for key, inputs in wanted:
             try:
@@ -151,10 +153,10 @@ class Operations(Generic[V]):
         raise NotImplementedError
 
     async def create_once(self, inputs: V, intent: str) -> Found[V]:
-        """Create the resource as `create` does, which is the default; override this where a server knows such tokens.
+        """Create the resource as `create` does, which is the default; override this if a server accepts such tokens.
 
-        `intent` is the same whenever the creation is tried again because its end is not known: the agent or the
-        provider has died meanwhile. A resource that was made with it is returned, and none is made.
+        `intent` is the same whenever the creation is tried again because its result is unknown: the agent or the
+        provider died during it. If a resource was created with this token before, it is returned, and none is created.
         """
         return await self.create(inputs)
 
@@ -167,15 +169,15 @@ class Operations(Generic[V]):
         raise NotImplementedError
 
     async def refusal(self, found: Found[V]) -> str:
-        """Return why `delete` would fail, without a change; by default nothing is known, so a plan cannot tell."""
+        """Return why `delete` would fail, without a change. By default that is unknown, so a plan cannot say it."""
         return ""
 
     def watch(self, revision: str, noop: bool) -> AsyncIterator[tuple[str, str] | Unwatched]:
-        """Yield once with two empty texts when armed, and then id and revision of what has changed.
+        """Yield two empty texts when armed, and then id and revision of each changed resource.
 
-        An empty id says that changes may have been missed, and `Unwatched` that they are not seen for some time; both
-        can also come first. `revision` is that of the last event that the agent has received; empty at the start. With
-        `noop` the agent only observes, and the watch may not change the server either.
+        An empty id says that changes may have been missed, and `Unwatched` that changes are not reported for some time;
+        both can also come first. `revision` is that of the last event that the agent has received; empty at the start.
+        With `noop` the agent changes nothing, and the watch must not change the server either.
         """
         raise NotImplementedError
 

@@ -3,9 +3,9 @@
     stopped ── needed ──> starting ── ready ──> running ── ended ──> waiting ── delay over ──> starting
                               └────────── failed ──────────────────────^
 
-A start that fails for now and an end are followed by another start after a growing delay, while something waits for the
-plugin or the graph has resources of it. A plugin that cannot be used as it is declared is tried again when something
-needs it.
+After a start with a temporary failure, and after an end, the plugin is started again with growing delays, while
+something waits for it or the graph has resources of it. A plugin that cannot be used as it is declared is tried again
+when something needs it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 log = LazyLogger("holdfast.plugins")
 
 DELAY, LONGEST = 0.25, 30.0
-"""Seconds before the first new start, and at most; each delay is twice the one before."""
+"""Seconds before the first restart, and most seconds before any; each delay is twice the one before."""
 STEADY = 5.0
-"""Seconds after which a plugin counts as running well: it is healthy, and delays begin again."""
+"""Seconds after which a plugin counts as healthy, and delays begin again."""
 PATIENCE = 3.0
-"""Seconds until the next start for which a call waits. If it is later, the call fails for now."""
+"""Seconds for which a call waits for the next start. If the start is later, the call fails with `Temporary`."""
 REST = 2.0
 """Least seconds between two starts of a plugin that cannot be used as it is declared."""
 LINGER = 5.0
-"""Seconds for which a plugin runs that nothing uses."""
+"""Seconds for which an unused plugin keeps running."""
 PROBE, ANSWER = 30.0, 10.0
-"""Seconds between two questions whether an idle plugin works, and for the answer."""
+"""Seconds between two health checks of an idle plugin, and for their answer."""
 MOMENT = 0.5
 """Seconds in which the end of a process is noticed after that of its connection."""
 State = Literal["stopped", "starting", "running", "waiting", "broken"]
@@ -58,18 +58,18 @@ class Supervisor:
         self.state: State = "stopped"
         self.since = time.time()
         self.trouble: HoldfastError | None = None
-        """Why it does not run, or did not recently."""
+        """Why the plugin does not run, or did not recently."""
         self.restarts = 0
-        """Starts after an end that nothing had asked for, or after a start that has failed."""
+        """Starts after an unrequested end, or after a failed start."""
         self.ready: Ready | None = None
         self._start, self._end, self._health, self._mask = start, end, health, mask
         self._closed = False
         self._kept = False
-        """Whether the graph has resources of it."""
+        """Whether the graph has resources of the plugin."""
         self._uses = 0
-        """Calls and watches under way."""
+        """Number of current calls and watches."""
         self.calls = 0
-        """Calls under way: their own times say whether the plugin hangs."""
+        """Number of current calls: their own timeouts show whether the plugin hangs."""
         self._failures = 0
         self._next = 0.0
         """Loop time of the next start."""
@@ -77,8 +77,8 @@ class Supervisor:
         self._ending: asyncio.Future[None] | None = None
         """The end of the last process."""
         self._changed = asyncio.Event()
-        self._doubtful = asyncio.Event()
-        """Set when a call has failed on its way."""
+        self._suspect = asyncio.Event()
+        """Set when a call has failed in transport."""
         self._lingering: asyncio.TimerHandle | None = None
 
     @property
@@ -86,7 +86,7 @@ class Supervisor:
         """Code of the health condition."""
         return f"plugin-failed:{self.name}"
 
-    # -- who needs it ------------------------------------------------------------------------------------------
+    # -- users ------------------------------------------------------------------------------------------
 
     @contextmanager
     def use(self) -> Iterator[None]:
@@ -110,7 +110,7 @@ class Supervisor:
         if self._kept or self._uses:
             return
         if self.state in ("stopped", "broken"):
-            self._health.clear(self.condition)  # it concerns nothing any more
+            self._health.clear(self.condition)  # the trouble concerns nothing any more
         else:
             self._lingering = asyncio.get_running_loop().call_later(LINGER, self._leave)
 
@@ -123,10 +123,10 @@ class Supervisor:
     async def connection(self) -> Ready:
         """Return the plugin, which is started if necessary.
 
-        Raises `Permanent` if it cannot be used as it is declared, and `Temporary` if it does not run for some time.
+        Raises `Permanent` if it cannot be used as it is declared, and `Temporary` if it will not run for some time.
         """
         loop = asyncio.get_running_loop()
-        while self._closed or self.ready is None or self.ready.ended.done() or self._doubtful.is_set():
+        while self._closed or self.ready is None or self.ready.ended.done() or self._suspect.is_set():
             if self._closed:
                 raise Temporary(f"plugin {self.name}: it was ended, because its settings have changed")
             if self._task is None or self._task.done():
@@ -134,21 +134,21 @@ class Supervisor:
                     raise Permanent(str(self.trouble))
                 self._task = asyncio.create_task(self._run(), name=f"plugin {self.name}")
             elif self.state == "waiting" and self._next - loop.time() > PATIENCE:
-                told = f"{self.trouble}; it is restarted later"  # without the seconds, which would soon be wrong
-                raise Temporary(told, delay=self._next - loop.time())
+                message = f"{self.trouble}; it is restarted later"  # the number of seconds would soon be wrong
+                raise Temporary(message, delay=self._next - loop.time())
             await self._changed.wait()
             if self.state == "broken":
                 raise Permanent(str(self.trouble))
         return self.ready
 
-    def doubt(self) -> None:
-        """Note that a call has failed on its way: the plugin may hang, or be out of reach. Further calls wait."""
-        self._doubtful.set()
+    def report_failed_call(self) -> None:
+        """Note that a call has failed in transport: the plugin may hang, or be out of reach. Further calls wait."""
+        self._suspect.set()
 
-    # -- its life ----------------------------------------------------------------------------------------------
+    # -- starts and ends ----------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        """Start the plugin and start it again, until it cannot be used or is not needed."""
+        """Start the plugin, and restart it after each end, until it cannot be used or is not needed."""
         try:
             await self._go_on()
         except Exception as error:
@@ -161,7 +161,7 @@ class Supervisor:
             self._look_at_use()
 
     async def _go_on(self) -> None:
-        """Do so; bugs of ours are raised."""
+        """Do as `_run`, but raise unexpected errors."""
         loop = asyncio.get_running_loop()
         while True:
             if (delay := self._next - loop.time()) > 0:
@@ -178,12 +178,12 @@ class Supervisor:
             except HoldfastError as error:
                 self._failed(error, self._delay())
             else:
-                await self._live(ready)
+                await self._monitor(ready)
             if not self._kept and not self._uses:
                 return
 
-    async def _live(self, ready: Ready) -> None:
-        """Watch a plugin that runs until it ends, or is ended because it hangs."""
+    async def _monitor(self, ready: Ready) -> None:
+        """Monitor a running plugin until it ends, or is ended because it hangs."""
         loop = asyncio.get_running_loop()
         self.ready, began = ready, loop.time()
         self._become("running")
@@ -196,33 +196,33 @@ class Supervisor:
             self._failed(Temporary(f"plugin {self.name}: {why}"), self._delay())
         finally:
             steady.cancel()
-            hangs = self.ready is not None and self._doubtful.is_set()
+            hangs = self.ready is not None and self._suspect.is_set()
             self.ready = None
-            self._doubtful.clear()
+            self._suspect.clear()
             self._ending = asyncio.ensure_future(self._end(ready, hangs))
             await asyncio.shield(self._ending)
 
     async def _end_of(self, ready: Ready) -> str:
         """Return how the plugin has ended, or that it hangs."""
         while True:
-            doubted = asyncio.ensure_future(self._doubtful.wait())
+            suspected = asyncio.ensure_future(self._suspect.wait())
             try:
-                waited: list[asyncio.Future[Any]] = [ready.ended, doubted]
+                waited: list[asyncio.Future[Any]] = [ready.ended, suspected]
                 await asyncio.wait(waited, timeout=PROBE, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                doubted.cancel()
+                suspected.cancel()
             if ready.ended.done():
                 return f"it {ready.ended.result()}"
-            if (self._doubtful.is_set() or not self.calls) and not await self._answers(ready):
-                await asyncio.wait([ready.ended], timeout=MOMENT)  # it may just be ending
+            if (self._suspect.is_set() or not self.calls) and not await self._answers(ready):
+                await asyncio.wait([ready.ended], timeout=MOMENT)  # the plugin may just be ending
                 why = "does not answer, and was ended" if ready.pid else "has gone or was restarted"
                 return f"it {ready.ended.result() if ready.ended.done() else why}"
-            if self._doubtful.is_set():
-                self._doubtful.clear()
+            if self._suspect.is_set():
+                self._suspect.clear()
                 self._become("running")
 
     async def _answers(self, ready: Ready) -> bool:
-        """Ask whether the plugin works."""
+        """Check whether the plugin works."""
         with suppress(HoldfastError):
             answer: Any = await ready.client.call("Health", message["HealthRequest"](), ANSWER)
             if not answer.serving:
@@ -252,7 +252,7 @@ class Supervisor:
         changed.set()
 
     async def stop(self) -> None:
-        """End the plugin for ever."""
+        """End the plugin permanently."""
         self._closed = True
         if self._lingering is not None:
             self._lingering.cancel()

@@ -29,11 +29,11 @@ from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 
 S = TypeVar("S", bound=Struct)
 RAISED: dict[str, type[HoldfastError]] = {"retry": Temporary, "conflict": Conflict}
-"""Code of a failure -> what is raised for it; `Permanent` for any other."""
+"""Code of a failure -> the exception for it; `Permanent` for any other code."""
 
 
 class Trial:
-    """Calls a provider as the agent does: what it gets and returns is validated, encoded and decoded as on the wire.
+    """Calls a provider as the agent does: arguments and results are validated, encoded and decoded as on the wire.
 
     Inputs and states are generated dataclasses. Wrong values raise `plugin.Invalid`; a failure raises `Temporary`,
     `Conflict`, `Partial` or `Permanent`, as the provider did. A defect of the provider is `Permanent`.
@@ -64,7 +64,7 @@ class Trial:
     async def read(self, inputs: S, id: str = "", intent: str = "") -> Found[S] | None:
         """Return the resource with this identifier or these inputs; None if it does not exist.
 
-        `intent`: token of a creation whose end is not known.
+        `intent`: token of a creation whose result is unknown.
         """
         item = message["ReadItem"](subject=self._subject(type(inputs), id, intent), inputs=self._inputs(inputs))
         answer = await self._call("Read", message["ReadRequest"](items=[item]))
@@ -132,7 +132,7 @@ class Trial:
 
 
 def _succeeded(answer: Any) -> Any:
-    """Return a response without violations and failure. Raises what they stand for."""
+    """Return a response without violations and failure; raise the exceptions for these."""
     if answer.violations if "violations" in answer.DESCRIPTOR.fields_by_name else ():
         raise InvalidPayload([Violation(each.code, each.path, each.message) for each in answer.violations])
     if answer.failure.code:

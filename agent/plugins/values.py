@@ -1,4 +1,4 @@
-"""Values of remote resources: how the types of the IDL look in Python, and their texts.
+"""Values of remote resources: the types of the IDL in Python and as text.
 
 | type | in Python | as text |
 |---|---|---|
@@ -9,7 +9,8 @@
 | address | `IPv4Address` or `IPv6Address` | the shortest form |
 
 A record is a `dict` by the names of its fields, without those that are not given; a tagged one also has `type`. Two
-values stand for others: `UNKNOWN` for one that is known later, and `Secret` for one that must never be shown.
+values are special: `UNKNOWN` stands for a value that becomes known later, and `Secret` contains one that must never be
+shown.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ class Secret:
 
 
 def revealed(value: Any) -> Any:
-    """Return a value, or what is in a secret."""
+    """Return a value, or the content of a secret."""
     return value.value if isinstance(value, Secret) else value
 
 
 def has_unknown(value: Any) -> bool:
-    """Return whether a value is known later, or has a part that is."""
+    """Return whether a value, or a part of it, becomes known later."""
     value = revealed(value)
     if isinstance(value, Mapping):
         return any(map(has_unknown, value.values()))
@@ -58,7 +59,7 @@ def has_unknown(value: Any) -> bool:
 
 
 class TextForm(NamedTuple):
-    """How the values of a type are written as text."""
+    """The text form of the values of a type."""
 
     parse: Callable[[str], Any]
     """Raises `ValueError`, whose message completes "it must be"."""
@@ -149,12 +150,12 @@ def steps(path: str) -> tuple[str | int, ...]:
 
 
 class Violation(NamedTuple):
-    """One rule of the schema that a value breaks. Both sides find the same violations in the same order."""
+    """One rule of the schema that a value violates. Both sides find the same violations in the same order."""
 
     code: str
     """One of `CODES`."""
     path: str
-    """Where, by names of the IDL: `ingress[0].from_port`; empty: the value as a whole."""
+    """Path to the value, by names of the IDL: `ingress[0].from_port`; empty: the value as a whole."""
     message: str
 
 

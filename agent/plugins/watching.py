@@ -1,12 +1,12 @@
 """One stream of events for all watched resources of a plugin.
 
-The stream is opened again when the plugin has ended, from the last revision that was received, and when a further kind
+The stream is opened again, from the last revision that was received, when the plugin has ended and when a further kind
 is watched. All resources of a kind count as changed then, unless each event of the kind had a revision: the provider
-may not remember the others.
+may not know the events without.
 
-Changes are not reported while there is no stream, and while the provider says so, because it has lost its server for
-example. A short outage is not told to the resources. A longer one makes them count as not watched, until the stream is
-there again or the provider reports something about them.
+Changes are not reported while there is no stream, and while the provider says so, for example because it has lost its
+server. The resources are not notified of a short outage. After a longer one, they count as not watched until there is a
+stream again or the provider reports an event about them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = LazyLogger("holdfast.plugins")
 OUTAGE = 5.0
 """Seconds after which resources whose changes are not reported count as not watched."""
 PAUSE, LONGEST = 0.5, 10.0
-"""Seconds between the beginnings of two streams that fail: at first, and at most."""
+"""Seconds between the starts of two streams that fail: at first, and at most."""
 MOST, SECOND = 200, 1.0
 """Most events in a second that are handled one by one; after more, all resources of the kind count as changed."""
 TEXT = 500
@@ -44,7 +44,7 @@ class WatchedKey:
         self.identifier = identifier
         self.armed = False
         self.why = ""
-        """Why its changes are not reported; empty if they are."""
+        """Why changes of the resource are not reported; empty if they are."""
         self.news = asyncio.Event()
 
     def tell(self, why: str = "") -> None:
@@ -59,14 +59,15 @@ class Loss:
 
     why: str
     timer: asyncio.TimerHandle
-    """Ends the time for which this is not told to the resources."""
+    """Ends the time for which the resources are not notified of the loss."""
     told: bool = False
 
 
 class EventStream:
-    """The watches of one plugin. `open_` opens a stream; it raises as calls do.
+    """The watches of one plugin.
 
-    `report` is called with the reason when changes are no longer reported, and with an empty text when all are again.
+    `open_` opens a stream, and raises the errors of calls. `report` is called with the reason when changes are no
+    longer reported, and with an empty text when all are reported again.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class EventStream:
             self._start()
 
     def renew(self) -> None:
-        """Open the stream anew, without a revision, because other settings may name another server."""
+        """Open the stream again, without a revision, because new settings may name another server."""
         self._revision, self._resumes, self._armed = "", {}, False
         if self._task is not None:
             self._lose(EVERYTHING, "the watch begins again, because the settings have changed")
@@ -138,7 +139,7 @@ class EventStream:
         self._task.add_done_callback(self._over)
 
     async def _run(self) -> None:
-        """Keep a stream open as long as there are watches."""
+        """Keep a stream open while there are watches."""
         loop, failures = asyncio.get_running_loop(), 0
         while self._watched:
             self._more.clear()
@@ -155,9 +156,9 @@ class EventStream:
                 await asyncio.sleep(max(0.0, _pause(error, failures) - (loop.time() - began)))
 
     async def _follow(self) -> None:
-        """Follow one stream until another kind is to be watched. Raises what ends it."""
+        """Follow one stream until another kind is to be watched. Raises the error that ends the stream."""
         for key in self._losses.keys() - {EVERYTHING}:
-            self._regain(key)  # the provider says it again
+            self._regain(key)  # the provider reports its losses again
         async with aclosing(self._open(sorted(self._tokens), self._revision)) as stream:  # type: ignore[type-var]
             more = asyncio.ensure_future(self._more.wait())
             event: asyncio.Future[Any] | None = None
@@ -180,7 +181,7 @@ class EventStream:
 
     def _over(self, _: asyncio.Task[None]) -> None:
         self._task, self._armed, self._tokens = None, False, frozenset()
-        if self._watched:  # it was cancelled by `renew`, or one came at the last moment
+        if self._watched:  # the task was cancelled by `renew`, or a watch was added at the last moment
             self._start()
             return
         for key in list(self._losses):
@@ -200,7 +201,7 @@ class EventStream:
             self._tell_soon(event.token, "" if event.relist else event.id)
 
     def _arm(self) -> None:
-        """Tell new watches that they are armed, and all if changes may have been missed."""
+        """Notify new watches that they are armed, and all watches if changes may have been missed."""
         self._armed = True
         self._regain(EVERYTHING)
         for each in self._watched:
@@ -210,7 +211,7 @@ class EventStream:
         self._tell_report()
 
     def _tell_soon(self, token: str, id_: str) -> None:
-        """Tell the watches that are concerned; if the provider floods the agent, tell all of the kind later."""
+        """Notify the watches concerned; if the provider floods the agent, notify all watches of the kind later."""
         if not self._events:
             asyncio.get_running_loop().call_later(SECOND, self._next_second)
         self._events += 1
@@ -225,9 +226,9 @@ class EventStream:
             self._tell(token, "")
 
     def _tell(self, token: str, id_: str) -> None:
-        """Tell the watches of one resource, or of all of a kind; their changes are reported.
+        """Notify the watches of one resource, or of all of a kind; their changes are reported again.
 
-        An identifier that no resource has may be that of one that does not exist yet as far as the agent knows.
+        An unknown identifier may belong to a resource whose creation the agent does not know yet.
         """
         for key in [each for each in self._losses if token in ("", each[0]) and id_ in ("", each[1])]:
             self._regain(key)
@@ -242,7 +243,7 @@ class EventStream:
     # -- changes that are not reported -------------------------------------------------------------------------
 
     def _why(self, watched: WatchedKey) -> str:
-        """Return why changes of a resource are not reported, if they have not been for some time."""
+        """Return why changes of a resource are not reported, if that has lasted for some time."""
         for key in (EVERYTHING, (watched.token, ""), (watched.token, watched.identifier())):
             loss = self._losses.get(key)
             if loss is not None and loss.told:
@@ -250,12 +251,12 @@ class EventStream:
         return ""
 
     def _lose(self, key: tuple[str, str], why: str, *, at_once: bool = False) -> None:
-        """Note that changes are not reported, and tell that later or `at_once`."""
+        """Note that changes are not reported, and notify watches of that later or `at_once`."""
         loss = self._losses.get(key)
         if loss is None:
             token, id_ = key
             if not any(token in ("", each.token) and id_ in ("", each.identifier()) for each in self._watched):
-                return  # it concerns nothing
+                return  # the loss concerns nothing
             timer = asyncio.get_running_loop().call_later(OUTAGE, self._show, key)
             loss = self._losses[key] = Loss(why, timer)
         loss.why = why[:TEXT]
@@ -263,7 +264,7 @@ class EventStream:
             self._show(key)
 
     def _show(self, key: tuple[str, str]) -> None:
-        """Tell the watches that changes are not reported."""
+        """Notify the watches that changes are not reported."""
         loss = self._losses[key]
         loss.timer.cancel()
         loss.told = True
@@ -284,14 +285,14 @@ class EventStream:
 
 
 def _told(error: Exception) -> str:
-    """Return what to say about the end of a stream."""
+    """Return a text about the end of a stream."""
     if isinstance(error, HoldfastError):
         return str(error)
     return f"the watch has failed: {type(error).__name__}: {error}"
 
 
 def _pause(error: Exception, failures: int) -> float:
-    """Return the least seconds from the beginning of a stream that has failed to that of the next one."""
+    """Return the fewest seconds from the start of a failed stream to that of the next one."""
     if isinstance(error, Temporary) and error.delay is not None:
         return error.delay
     return float(min(LONGEST, PAUSE * 2 ** min(failures - 1, 16)))

@@ -1,1 +1,1 @@
-"""What the agent publishes: its presence, conditions, passes and changes, to a broker of MQTT."""
+"""Publishes the agent's presence, conditions, passes and changes to a broker of MQTT."""

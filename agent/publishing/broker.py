@@ -1,4 +1,4 @@
-"""From the settings to what a connection needs: the password and the certificates, read anew for each connection."""
+"""The access to the broker: the settings, with the password and the certificates, read again for each connection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from holdfast.agent.publishing.mqtt_settings import BrokerUrl, MqttSettings
 
 
 def make_broker(settings: MqttSettings, host: str) -> Broker:
-    """Return how to reach the broker of settings that have a URL. Raises `Unavailable`. Blocks."""
+    """Return the access to the broker of settings that have a URL. Raises `Unavailable`. Blocks."""
     url = BrokerUrl.of(settings.url or "")
     return Broker(
         url.host,

@@ -1,4 +1,4 @@
-"""Topics and payloads: what a record looks like as a message. docs/mqtt.md describes them for those who subscribe."""
+"""Topics and payloads: the form of records as messages. docs/mqtt.md describes them for subscribers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from holdfast.agent.northbound.pubsub.base import Message
 from holdfast.agent.records.models import Change, Condition, Pass
 
 VERSION = 1
-"""Version of the payloads. It rises when a consumer of the version before could misunderstand a field."""
+"""Version of the payloads. It grows when a consumer of an earlier version could misunderstand a field."""
 MOST = 100_000
-"""Most bytes of a payload: several brokers take 128 KiB. What is larger loses its largest fields."""
+"""Most bytes of a payload: several brokers accept 128 KiB. A larger record loses its largest fields."""
 NEEDED = frozenset({"id", "host", "resource", "at"})
 """Fields of records that are never left out."""
 LOGGED: Mapping[type[Model], str] = {Change: "changes", Pass: "passes", Condition: "conditions/changed"}
@@ -54,7 +54,7 @@ class MessageWriter:
             record = {"id": write.id}
             values["ended"] = True
         else:
-            return None  # it was deleted because of its age
+            return None  # the record was deleted because of its age
         topic = LOGGED[write.model]
         message = self._message(topic, values | {"record": record})
         cut: list[str] = []
@@ -65,7 +65,10 @@ class MessageWriter:
         return message
 
     def gap(self, revision: int, since: float | None) -> Message:
-        """Return the message that others may be missing before this revision. `since`: None if the time is unknown."""
+        """Return the message that earlier messages, before this revision, may be missing.
+
+        `since`: None if the time is unknown.
+        """
         return self._message("gap", {"id": f"{revision}/gap", "from": since, "to": time.time()})
 
     def _shown(self, record: Model) -> dict[str, Any]:

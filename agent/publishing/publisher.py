@@ -1,8 +1,9 @@
-"""From the records to the broker, in their order, each at least once.
+"""Publishes the records to the broker, in their order, each at least once.
 
-The store is the backlog: what was written while the broker was away is read from its history. How far the broker has
-acknowledged the messages is itself a record, which is written at most once a second. So nothing is lost by a restart or
-`kill -9`, only repeated, with the same IDs. If the history no longer reaches back that far, a message reports the gap.
+The store is the backlog: writes from while the broker was out of reach are read from its history. The position up to
+which the broker has acknowledged messages is itself a record, which is written at most once a second. So a restart or
+`kill -9` loses no message, but may repeat some, with the same IDs. If the history no longer reaches back to the
+position, a message reports the gap.
 """
 
 from __future__ import annotations
@@ -23,31 +24,31 @@ ID = "mqtt"
 WINDOW = 20
 """Most messages that wait for their acknowledgement at once."""
 PAUSE = 1.0
-"""Seconds between two writes of the position: what was published since is repeated after `kill -9`."""
+"""Seconds between two writes of the position: messages since the last write are repeated after `kill -9`."""
 RETRY = 5.0
-"""Seconds between two tries to write the position."""
+"""Seconds between two attempts to write the position."""
 AHEAD = 1000
 """Revisions without messages after which the position is written again: the history is bounded by their number."""
 RENEW = 86_400.0
-"""Seconds after which it is written again, though nothing has happened: the history is bounded by its age, too."""
+"""Seconds after which the position is written again without a change: the history is bounded by its age, too."""
 LEAVE = 1.0
 """Seconds for the last write of the position."""
 
 
 class Publisher:
-    """Publishes while there is a connection. `gap` is called with the time from which on messages may be missing."""
+    """Publishes while there is a connection. `gap` is called with the time since which messages may be missing."""
 
     def __init__(
         self, api: NbApi, pubsub: PubSub, writer: MessageWriter, gap: Callable[[float], None], told: Callable[[], None]
     ) -> None:
         self.refused: dict[str, str] = {}
-        """Topic -> why the broker does not accept the message that is due there. `told` is called when it changes."""
+        """Topic -> why the broker does not accept the message that is due there. `told` is called when this changes."""
         self._api, self._pubsub, self._writer = api, pubsub, writer
         self._gap, self._told = gap, told
         self._published = Published(id=ID, revision=0, at=0.0)
         """The position as it was last written."""
         self._position = self._reached = 0
-        """Up to these revisions all messages are acknowledged, and sent."""
+        """Revisions up to which all messages are acknowledged, and sent."""
         self._moved = asyncio.Event()
         self._sent: asyncio.Queue[asyncio.Task[None] | int]
         """Messages that wait for their acknowledgement, and the positions between them."""
@@ -76,7 +77,7 @@ class Publisher:
     # -- the position ------------------------------------------------------------------------------------------
 
     async def _find_position(self) -> None:
-        """Go on from the position that was written; without one, begin now and say so."""
+        """Continue from the written position; without one, begin now and report that."""
         found = await self._api.get(Published, ID)
         if found is None:
             found = Published(id=ID, revision=self._api.view.revision, at=time.time())
@@ -100,7 +101,7 @@ class Publisher:
             self._moved.clear()
             try:
                 await self._write_position()
-            except NorthboundError:  # health tells what is wrong with the records
+            except NorthboundError:  # health reports the problem of the records
                 self._moved.set()
                 await asyncio.sleep(RETRY)
             else:
@@ -129,11 +130,11 @@ class Publisher:
                 for write in batch.writes:
                     if message := self._writer.written(write, self._pubsub.room):
                         await self._begin(message, group)
-                        await asyncio.sleep(0)  # a long backlog leaves the loop to repairs
+                        await asyncio.sleep(0)  # a long backlog must not delay repairs
                 await self._reach(batch.revision)
 
     async def _begin(self, message: Message, group: asyncio.TaskGroup) -> None:
-        """Begin to publish a message, when there is room for one more that is not acknowledged."""
+        """Begin to publish a message, once fewer than `WINDOW` messages wait for their acknowledgement."""
         await self._sent.put(group.create_task(self._publish(message)))
 
     async def _reach(self, revision: int) -> None:

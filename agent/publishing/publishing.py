@@ -76,7 +76,7 @@ class Publishing:
 
 
 def _load() -> type[BrokerSession]:
-    """Import what publishes. Blocks."""
+    """Import the modules that publish. Blocks."""
     from holdfast.agent.publishing.session import BrokerSession  # noqa: PLC0415 - most agents have no broker
 
     return BrokerSession

@@ -1,4 +1,7 @@
-"""One broker: a connection that comes back by itself, and a publisher. Imported only if there is a broker."""
+"""The session with one broker: a connection that is restored after a loss, and a publisher.
+
+Imported only if there is a broker.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,13 @@ from holdfast.agent.publishing.publisher import Publisher
 from holdfast.agent.records.records import Records
 
 RETRY = 30.0
-"""Seconds until the next try after the broker has refused a message, or the store has failed."""
+"""Seconds until the next attempt after the broker has refused a message, or the store has failed."""
 
 
 class BrokerSession:
     """Publishes the records of one host to one broker.
 
-    `tell` is called with what is wrong, which may be nothing; `gap` with the time from which on messages may be lost.
+    `tell` is called with the present trouble, which may be empty; `gap` with the time since which messages may be lost.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class BrokerSession:
                     self._publishing.result()
 
     async def _publish(self) -> None:
-        """Publish until something fails, and rest. It is cancelled when the connection is lost."""
+        """Publish until an error, and then pause. This is cancelled when the connection is lost."""
         try:
             if self._publisher is None:
                 api = await self._records.api()

@@ -1,1 +1,1 @@
-"""What the agent writes down: passes, changes, conditions and notes, in the northbound store of this host."""
+"""The agent's records: passes, changes, conditions and notes, in the northbound store of this host."""

@@ -1,4 +1,4 @@
-"""Copies of records as JSON lines, and what is wrong with records: for `holdfast db`. Everything blocks."""
+"""Copies of records as JSON lines, and the problems of records, for `holdfast db`. All functions block."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ PLACES = frozenset({models.Published.table})
 LINE = 32 << 20
 """Most bytes of a line."""
 KEYS = {"table", "id", "values"}
-"""What a line has."""
+"""The keys of a line."""
 
 
 def problems(reader: RecordReader) -> Iterator[str]:
-    """Yield what is wrong with the file and with each record. Raises `Unavailable` if no more can be read."""
+    """Yield the problems of the file and of each record. Raises `Unavailable` if no more can be read."""
     yield from (f"the file is damaged: {each}" for each in reader.damage())
     for row in reader.rows():
         try:
@@ -31,7 +31,7 @@ def problems(reader: RecordReader) -> Iterator[str]:
 
 
 def lines(reader: RecordReader) -> Iterator[bytes]:
-    """Yield each record as a line of JSON. Raises `Unavailable`, and `Invalid` for a record that is no JSON."""
+    """Yield each record as a line of JSON. Raises `Unavailable`, and `Invalid` for a record that is not JSON."""
     for row in reader.rows():
         if row.table not in PLACES:
             yield _line(row)

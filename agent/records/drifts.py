@@ -22,9 +22,9 @@ NEW, SEEN, DONE = "new", "seen", "done"
 """The states of a review, in their order."""
 ORDER = (NEW, SEEN, DONE)
 CREATIONS = ("created", "would create")
-"""What is said of a change before which nothing was there."""
+"""Words for a change before which nothing existed."""
 TRIES = 10
-"""Most tries to mark a drift while others write its record."""
+"""Most attempts to mark a drift while others write its record."""
 
 
 def drifts(
@@ -55,7 +55,7 @@ def find(reader: RecordReader, word: str) -> HistoryRecord:
 
 
 def mark(path: Path, drift: HistoryRecord, review: str, note: str = "") -> None:
-    """Mark a drift as seen or done, never the other way round; `note` is written to the history. Blocks.
+    """Mark a drift as seen or done, never back to an earlier state; `note` is written to the history. Blocks.
 
     A change that is no drift is not marked. Raises `Unavailable`.
     """
@@ -101,7 +101,7 @@ def _values(row: TableRow) -> dict[str, Any]:
 
 
 def was_absent(values: Mapping[str, Any]) -> bool:
-    """Return whether nothing was there before a change. The repair of a drift is always called `repaired`."""
+    """Return whether nothing existed before a change. The repair of a drift is always called `repaired`."""
     return values.get("what") in CREATIONS or str(values.get("comment", "")).startswith(CREATIONS)
 
 
@@ -115,7 +115,7 @@ def overwriting(reader: RecordReader, drift: HistoryRecord) -> HistoryRecord | N
 
 
 def demand_drift(found: HistoryRecord) -> HistoryRecord:
-    """Return the record if it is one of a drift. Raises `Permanent`."""
+    """Return the record if it is that of a drift; else raise `Permanent`."""
     if found.values.get("review") not in ORDER:
         raise Permanent(
             f"{found.id} is not a drift but a change with the origin {found.values.get('origin')}: `holdfast history` "

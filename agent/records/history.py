@@ -1,6 +1,6 @@
 """Passes, changes and notes of this host, newest first, for `holdfast history` and the older lines of the log.
 
-They are read in pages, so that an answer takes little memory. Everything blocks.
+They are read in pages, so that an answer takes little memory. All functions block.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from holdfast.agent.records.rows import change_of, read, readable
 PAGE = 200
 """Rows that are read at once."""
 WILDCARDS = re.compile(r"[*?]+")
-"""What separates the literal parts of a pattern of resources."""
+"""The characters between the literal parts of a pattern of resources."""
 LOST = "lost"
-"""What a note says where records are missing."""
+"""The `what` of a note where records are missing."""
 
 
 class HistoryRecord(NamedTuple):
@@ -43,15 +43,15 @@ class HistoryRecord(NamedTuple):
 
     @property
     def time(self) -> float:
-        """When it began. The time of the ID is later if the clock was ahead before: IDs always grow."""
+        """Time of the beginning. The time of the ID is later if the clock was ahead before: IDs always grow."""
         at = self.values.get("first", self.values.get("at"))
         return at if isinstance(at, (int, float)) else time_of(self.id)
 
 
 class Chosen(NamedTuple):
-    """Which records are asked for; empty or false: any.
+    """The conditions of a query; empty or false: no condition.
 
-    Notes are of no kind, cause or origin. One that says that records are missing is always chosen.
+    Notes have no kind, cause or origin. A note that says that records are missing always matches.
     """
 
     resource: str = ""
@@ -67,18 +67,18 @@ class Chosen(NamedTuple):
     before: str = ""
     """Only smaller IDs."""
     since: float = 0.0
-    """Only what began at this Unix time or later."""
+    """Only records that began at this Unix time or later."""
     until: float = math.inf
-    """Only what began before this Unix time."""
+    """Only records that began before this Unix time."""
 
     @property
     def everything(self) -> bool:
-        """Whether only the time limits the records."""
+        """Whether only the time limits the query."""
         return not (self.resource or self.kind or self.cause or self.origin or self.failed or self.review)
 
     @property
     def texts(self) -> list[bytes]:
-        """Texts that the data of each change asked for contain; others may contain them as well."""
+        """Texts that the data of each matching change contain; other changes may contain them as well."""
         result = "failed" if self.failed else ""
         fields = {"kind": self.kind, "cause": self.cause, "origin": self.origin, "result": result}
         fields["review"] = self.review
@@ -88,15 +88,15 @@ class Chosen(NamedTuple):
 
     @property
     def first(self) -> str:
-        """Only greater IDs have the wanted times: no record is younger than its ID."""
+        """The ID after which all matching records come: no record is younger than its ID."""
         return max(self.after, first_id_of(self.since)) if self.since else self.after
 
     def time(self, record: HistoryRecord) -> bool:
-        """Return whether the time of a record is asked for."""
+        """Return whether the time of a record matches."""
         return self.since <= record.time < self.until
 
     def change(self, values: Mapping[str, Any]) -> bool:
-        """Return whether a change is asked for."""
+        """Return whether a change matches."""
         return (
             (not self.kind or values.get("kind") == self.kind)
             and (not self.cause or values.get("cause") == self.cause)
@@ -107,7 +107,7 @@ class Chosen(NamedTuple):
         )
 
     def note(self, values: Mapping[str, Any]) -> bool:
-        """Return whether a note is asked for. What an operator did to everything concerns each resource."""
+        """Return whether a note matches. A note about everything concerns each resource."""
         if values.get("what") == LOST:
             return True
         if self.kind or self.cause or self.origin or self.failed or self.review:
@@ -119,16 +119,13 @@ class Chosen(NamedTuple):
 
 
 def newest_first(reader: RecordReader, chosen: Chosen) -> Iterator[HistoryRecord]:
-    """Yield the records that are asked for, newest first. Of passes, only those whose changes are all asked for.
-
-    Raises `Unavailable`.
-    """
+    """Yield the matching records, newest first. A pass matches only if all of its changes do. Raises `Unavailable`."""
     passes = _of(reader, "passes", chosen, newest=True) if chosen.everything else iter(())
     return heapq.merge(*_changes_and_notes(reader, chosen, newest=True), passes, key=attrgetter("id"), reverse=True)
 
 
 def last(reader: RecordReader, chosen: Chosen, most: int) -> Iterator[HistoryRecord]:
-    """Yield the last changes and notes that are asked for, at most so many, oldest first.
+    """Yield at most so many of the last matching changes and notes, oldest first.
 
     They are read twice, so that only the ID of the first one is in memory. Raises `Unavailable`.
     """
@@ -139,11 +136,12 @@ def last(reader: RecordReader, chosen: Chosen, most: int) -> Iterator[HistoryRec
 
 
 def changes(reader: RecordReader, chosen: Chosen, *, newest: bool = True) -> Iterator[HistoryRecord]:
-    """Yield the changes that are asked for, newest first or oldest first. Raises `Unavailable`.
+    """Yield the matching changes, newest first or oldest first.
 
-    Those of one resource are found by their index; of all others, only those are parsed that SQLite cannot leave out.
+    Raises `Unavailable`. The changes of one resource are found by an index. Otherwise, SQLite skips most changes that
+    cannot match, and the others are parsed.
     """
-    chosen = chosen._replace(resource=readable(chosen.resource))  # as in the records
+    chosen = chosen._replace(resource=readable(chosen.resource))  # as the records have them
     return (each for each in _changes(reader, chosen, newest=newest) if chosen.change(each.values))
 
 
@@ -168,7 +166,10 @@ def pass_of(change: HistoryRecord, reader: RecordReader) -> HistoryRecord | None
 
 
 def _changes(reader: RecordReader, chosen: Chosen, *, newest: bool) -> Iterator[HistoryRecord]:
-    """Yield changes; those of one resource by the rows that find them. What looks like an identity may be an ID."""
+    """Yield changes; those of one resource by the rows that refer to them.
+
+    A text in the form of an identity may be an ID.
+    """
     identity, found = chosen.resource, False
     if "[" in identity and identity.endswith("]") and not WILDCARDS.search(identity):
         beginning = f"{identity} "
@@ -205,5 +206,5 @@ def _json(text: str) -> str:
 
 
 def _read(row: TableRow) -> HistoryRecord:
-    """Return a record; one that cannot be read has no values, and `db check` names it."""
+    """Return a record. One that cannot be read has no values; `db check` names it."""
     return HistoryRecord(row.table, row.id, read(row))

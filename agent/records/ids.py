@@ -11,7 +11,7 @@ import os
 DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 LENGTH = 12
 EARLY = "+"
-"""What placeholders begin with."""
+"""The beginning of each placeholder."""
 _PAIRS = [first + second for first in DIGITS for second in DIGITS]
 """Number below 1024 -> its two digits, of which each stands for five bits."""
 _SHIFTS = range(5 * (LENGTH - 2), -1, -10)
@@ -29,7 +29,7 @@ class TimeIds:
         self._process = 0 if agent else 1 + os.getpid() % 31
         self._last = 0
         self._mark = EARLY if early else ""
-        """What placeholders begin with, as long as they are given."""
+        """The beginning of each ID: that of placeholders until `begin_after` was called."""
         self._first_early = self._shift = 0
         """Number of the first placeholder; what is added to the numbers of placeholders."""
 
@@ -50,7 +50,7 @@ class TimeIds:
         self._last = max(self._last, last)
 
     def final(self, id: str) -> str:
-        """Return the ID that a record gets: another one for a placeholder."""
+        """Return the final ID of a record: the one that replaces a placeholder, or the ID itself."""
         return _written(_number(id[len(EARLY) :]) + self._shift * 32) if id.startswith(EARLY) else id
 
 
@@ -60,7 +60,7 @@ def first_id_of(at: float) -> str:
 
 
 def time_of(id: str) -> float:
-    """Return the Unix time of an ID; 0 if it is none."""
+    """Return the Unix time of an ID; 0 for a text that is not an ID."""
     return (_number(id) // 32) / 1e6
 
 
@@ -74,7 +74,7 @@ def _written(number: int) -> str:
 
 
 def _number(id: str) -> int:
-    """Return the number of an ID; 0 if it is none."""
+    """Return the number of an ID; 0 for a text that is not an ID."""
     number = 0
     for character in id:
         digit = DIGITS.find(character)

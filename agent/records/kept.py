@@ -1,4 +1,4 @@
-"""Removes kept content that no record refers to any more: the record was never written, or is too old."""
+"""Removes kept content to which no record refers any more: the record was never written, or is too old."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from holdfast.agent.northbound.errors import NorthboundError
 from holdfast.agent.records.records import Records
 
 BEGIN, PERIOD = 600.0, 86_400.0
-"""Seconds from the start of the agent to the first look, and between two of them."""
+"""Seconds from the start of the agent to the first cleaning, and between two of them."""
 SPARED = 3600.0
 """Seconds for which content stays in any case: its record may not be written yet."""
 PAGE = 500
 """Records that are read at once."""
 PAUSE = 0.05
-"""Seconds between two pages, for others that use the database."""
+"""Seconds between two pages, in which others can use the database."""
 
 
 class KeptCleaner:
-    """Keeps the directory of kept content free of what nothing needs."""
+    """Removes files that no record needs from the directory of kept content."""
 
     def __init__(self, records: Records, kept: KeptFiles) -> None:
         self._records, self._kept = records, kept
         self._blocking = Blocking(1)
 
     async def run(self) -> None:
-        """Look from time to time, until cancelled."""
+        """Clean periodically, until cancelled."""
         await asyncio.sleep(BEGIN)
         while True:
             with suppress(NorthboundError):  # health says why; the next round tries again
@@ -58,6 +58,6 @@ def _digests(rows: Sequence[TableRow]) -> set[str]:
     found: set[str] = set()
     for row in rows:
         if b'"replaced"' in row.data:
-            with suppress(ValueError, TypeError, AttributeError):  # it cannot be read; `db check` names it
+            with suppress(ValueError, TypeError, AttributeError):  # the record cannot be read; `db check` names it
                 found.update(each.get("sha256", "") for each in json.loads(row.data).get("replaced") or ())
     return found

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from holdfast.agent.console import LogEntry
 from holdfast.agent.host.blocking import LINGER, Blocking
-from holdfast.agent.records.askers import described
+from holdfast.agent.records.actors import described
 from holdfast.agent.records.history import Chosen, HistoryRecord, last, oldest
 from holdfast.agent.records.ids import time_of
 from holdfast.agent.records.reading import RecordReader
@@ -22,7 +22,7 @@ MARK = {"source": "records", "logger": "holdfast"}
 
 
 class OlderLines:
-    """The lines that one client asks for. They are read in a thread; there are none if the records cannot be read."""
+    """The lines that one client requests. They are read in a thread; there are none if the records cannot be read."""
 
     def __init__(self, queue: WriteQueue, asked: Chosen) -> None:
         self._queue, self._asked = queue, asked

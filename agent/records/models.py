@@ -23,7 +23,7 @@ Review = Literal["", "new", "seen", "done"]
 
 
 class Actor(Struct):
-    """A process that changed something or asked for something, as far as it is known: an `Author` as it is stored."""
+    """A process that changed or requested something, as far as it is known: an `Author` as it is stored."""
 
     pid: int = 0
     """0: unknown."""
@@ -39,7 +39,7 @@ class Actor(Struct):
     unit: str = ""
     """Unit of systemd."""
     way: Literal["", "host", "socket", "apply", "signal"] = ""
-    """How it came to the agent: by changing the host, by the control socket, as a one-shot run, or by a signal."""
+    """How it acted: by a change of the host, by the control socket, as a one-shot run, or by a signal."""
 
 
 class Replaced(Struct):
@@ -88,7 +88,7 @@ class Pass(Model, table="passes"):
     counts: dict[str, int] = Field(default_factory=dict)
     """`checked`, `changed`, `failed`, `would-change`, `unknown`, `skipped` -> number of resources, if any."""
     by: Actor | None = None
-    """Who asked for it, if an operator did."""
+    """Who requested the pass, if an operator did."""
 
 
 class Change(Model, table="changes"):
@@ -104,7 +104,7 @@ class Change(Model, table="changes"):
     """End of the first run."""
     times: int = 1
     what: str
-    """What was done, in words: `repaired`, `created`, `failed`, `blocked`, `recovered`, `would create`, `called`,
+    """What was done, as a word: `repaired`, `created`, `failed`, `blocked`, `recovered`, `would create`, `called`,
     `interrupted`."""
     result: Result
     origin: Origin
@@ -125,16 +125,16 @@ class Change(Model, table="changes"):
     undone: str = ""
     """Another resource that seems to have undone an earlier repair."""
     ended: str = ""
-    """How the service had ended that was found dead."""
+    """How the service that was found dead had ended."""
     by: Actor | None = None
-    """Who caused it."""
+    """Who caused the change."""
     replaced: tuple[Replaced, ...] = ()
     """Files that were replaced, removed or changed in place."""
     review: Review = ""
 
 
 class ResourceChange(Model, table="resource_changes"):
-    """Finds the changes of one resource: the ID is the identity of the resource, a space and the ID of the change."""
+    """Indexes a change by its resource: the ID is the identity of the resource, a space and the ID of the change."""
 
     internal: ClassVar[bool] = True
 
@@ -159,7 +159,7 @@ class Condition(Model, table="conditions"):
 
 
 class Note(Model, table="notes"):
-    """What an operator did or wrote down."""
+    """A record of what an operator did or wrote."""
 
     host: Annotated[Ref[Host], OnDelete.DANGLE]
     at: float
@@ -172,7 +172,7 @@ class Note(Model, table="notes"):
 
 
 class Published(Model, table="published"):
-    """Up to where the records were published as messages. The ID is the way: `mqtt`."""
+    """The position up to which the records were published as messages. The ID is the way: `mqtt`."""
 
     internal: ClassVar[bool] = True
 

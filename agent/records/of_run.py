@@ -42,7 +42,10 @@ async def recorded(
 
 
 class RunRecords:
-    """The records of one run. The recorder is imported and made for the first news, because most runs have none."""
+    """The records of one run.
+
+    The recorder is imported and made for the first event to record, because most runs have none.
+    """
 
     def __init__(self, directory: Path, host: str, redact: Callable[[Any], Any], *, durable: bool) -> None:
         self._directory, self._host, self._redact, self._durable = directory, host, redact, durable
@@ -53,7 +56,7 @@ class RunRecords:
         self._writing: asyncio.Task[None] | None = None
 
     def database(self) -> Records:
-        """Return the database, which is made by the first call."""
+        """Return the database. The first call opens it."""
         if self._records is None:
             from holdfast.agent.records.records import Records  # noqa: PLC0415 - only runs with news need it
 
@@ -73,7 +76,7 @@ class RunRecords:
             self._recorder.tell(event)
 
     def _begun(self) -> Recorder:
-        from holdfast.agent.records.askers import this_process  # noqa: PLC0415 - only runs with news need it
+        from holdfast.agent.records.actors import this_process  # noqa: PLC0415 - only runs with news need it
         from holdfast.agent.records.recorder import Recorder  # noqa: PLC0415 - the same
 
         recorder = Recorder(
@@ -89,11 +92,11 @@ class RunRecords:
 
     @property
     def renewed(self) -> str:
-        """Why the database was recreated in this run, and what became of its records; empty if it was not."""
+        """Why the database was recreated in this run, and what happened to its records; empty if it was not."""
         return self._records.driver.renewed if self._records else ""
 
     async def end(self) -> str:
-        """Write what waits, and close the file; return why that was not possible."""
+        """Write the waiting records, and close the file; return why that was not possible."""
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.wait([self._writing])
@@ -108,7 +111,7 @@ class RunRecords:
             return f"the disk has not answered for {PATIENCE:g} s"
 
     async def _write_rest(self) -> str:
-        """Write what waits; return why that was not possible."""
+        """Write the waiting records; return why that was not possible."""
         queue = self._recorder.queue if self._recorder else None
         while queue and queue.waits:
             if not await queue.flush():
@@ -117,5 +120,5 @@ class RunRecords:
 
 
 def _any(_: str) -> bool:
-    """Return True: what the run leaves out may be declared nevertheless."""
+    """Return True: resources that the run leaves out may be declared nevertheless."""
     return True

@@ -1,6 +1,6 @@
-"""The records as a process reads them that does not own them: it neither creates nor writes the file.
+"""The records for a process that does not own them: it only reads the file, and does not create it.
 
-It works beside the agent and without one. SQLite may create its files beside the database. Everything blocks.
+It works beside the agent and without one. SQLite may create its files beside the database. All functions block.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class RecordReader:
                 yield TableRow(*row)
 
     def damage(self) -> list[str]:
-        """Return what SQLite finds wrong with the file; nothing if it is sound."""
+        """Return the damage that SQLite finds in the file; empty if there is none."""
         with self._explained():
             found = [str(text) for (text,) in self._db.execute("pragma integrity_check(20)")]
         return [] if found == ["ok"] else found

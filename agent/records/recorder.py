@@ -1,4 +1,4 @@
-"""Turns what the engine reports into records: the history (changes, passes, notes), and what is true now.
+"""Turns events of the engine into records: the history (changes, passes, notes) and the present state.
 
 An event costs the engine one entry in a queue (`write_queue`), whose task makes the rows and writes them. A run that
 finds nothing to do writes nothing.
@@ -29,10 +29,10 @@ from holdfast.agent.records.state_rows import StateRows
 from holdfast.agent.records.write_queue import PATIENCE, Work, WriteQueue
 
 SHORT = 4000
-"""Most characters of changes that are kept of a failure as long as it lasts; of more, only the names are."""
+"""Most characters of changes that are kept while a failure lasts; of longer changes, only the names are kept."""
 
-Asker = Mapping[str, Any]
-"""The fields of an `Actor` who asked for something."""
+ActorFields = Mapping[str, Any]
+"""The fields of the `Actor` who requested something."""
 
 
 class Recorder:
@@ -51,7 +51,7 @@ class Recorder:
         host: Callable[[], str],
         declared: Callable[[str], bool],
         redact: Callable[[Any], Any],
-        operator: Asker | None = None,
+        operator: ActorFields | None = None,
     ) -> None:
         self.recent = Recent()
         self._records = records
@@ -65,22 +65,22 @@ class Recorder:
         self._identities: dict[str, str] = {}
         """Name of a resource in the records -> its identity, if that differs: secrets are masked, texts readable."""
         self._right: set[str] | None = set() if operator is None else None
-        """Resources that were as declared before it was known what an earlier agent has left; None afterwards."""
+        """Resources that were as declared before the records of an earlier agent were read; None afterwards."""
         self._pass = ""
         """ID of the present pass."""
         self._news = False
         """Whether the present pass has a record of its own: something changed or failed for the first time."""
         self._swapped = True
         """Whether resources may have left the graph since the records of these were last removed."""
-        self._askers: dict[str, Asker] = {}
-        """Resource, or empty for all -> the operator who asked for its next run."""
+        self._requested_by: dict[str, ActorFields] = {}
+        """Resource, or empty for all -> the operator who requested its next run."""
         self.queue = WriteQueue(records, health, self._adopt, self._tell_lost)
         self.state = StateRows(self.queue, host, redact)
         if operator is None:
             records.renewed = self.state.write_again
 
     async def run(self) -> None:
-        """Write what is reported, until cancelled. A one-shot run opens the database at its first change."""
+        """Write records until cancelled. A one-shot run opens the database at its first change."""
         await self.queue.run(at_once=self._operator is None)
 
     # -- what happens ------------------------------------------------------------------------------------------
@@ -97,21 +97,21 @@ class Recorder:
             case PassEnded(record):
                 self._ended(record)
 
-    def asked(self, by: Asker, identity: str = "") -> None:
-        """Note who asked for the next run of a resource, or for a pass over all of them."""
-        self._askers[identity] = by
+    def asked(self, by: ActorFields, identity: str = "") -> None:
+        """Note who requested the next run of a resource, or a pass over all of them."""
+        self._requested_by[identity] = by
 
     def swapped(self, states: Path, grains: Mapping[str, Any]) -> None:
-        """Record what this host is, and that resources may have left the graph. Called after each swap."""
+        """Record the description of this host, and that resources may have left the graph. Called after each swap."""
         self._swapped = True
         self.state.describe(states, grains)
 
-    def note(self, what: str, about: Sequence[str], text: str, by: Asker | None) -> None:
+    def note(self, what: str, about: Sequence[str], text: str, by: ActorFields | None) -> None:
         """Record what an operator did."""
         key, work = self._note(what, about, text, by)
         self.queue.add(("notes", key), work, len(text))
 
-    def called(self, identity: str, comment: str, seconds: float, by: Asker) -> None:
+    def called(self, identity: str, comment: str, seconds: float, by: ActorFields) -> None:
         """Record that an operator called a function that may have changed a resource."""
         outcome = Outcome(
             self._name(identity), 0, True, comment=self._redact(comment), duration=seconds, cause="command"
@@ -129,7 +129,7 @@ class Recorder:
     # -- the database ------------------------------------------------------------------------------------------
 
     async def _adopt(self) -> None:
-        """Open the database, and continue what an earlier process has left there. Raises `Unavailable`."""
+        """Open the database, and continue the records of an earlier process. Raises `Unavailable`."""
         await self._records.open()
         driver = self._records.driver
         last = [await driver.scan(table, limit=1, newest=True) for table in ("changes", "passes", "notes")]
@@ -138,7 +138,7 @@ class Recorder:
         self._ids.begin_after(*(row.id for found in last for row in found))
 
     async def _continue(self, driver: Driver) -> None:
-        """Continue what an earlier agent has left: its last changes, the rows of its state, failures that last."""
+        """Continue the records of an earlier agent: its last changes, the rows of its state, lasting failures."""
         self.recent.load(await Blocking(1)(_values, await driver.scan("changes", limit=KEPT, newest=True)))
         for name in await self.state.resume(driver):
             if failure := await last_failure(name, driver):
@@ -152,7 +152,7 @@ class Recorder:
             self._forget_undeclared()  # a pass has ended, and has not known of these
 
     def _continue_failure(self, name: str, left: ChangeEntry) -> None:
-        """Continue the record of a failure; what was reported of the same failure meanwhile becomes a part of it."""
+        """Continue the record of a failure; reports of the same failure since then become a part of it."""
         new = self._failures.setdefault(name, left)
         if new is not left and (new.what, new.outcome.comment) == (left.what, left.outcome.comment):
             self.queue.withdraw(("changes", new.id))
@@ -160,12 +160,12 @@ class Recorder:
             self._write_change(self._failures[name])
 
     def _tell_lost(self, number: int) -> None:
-        """Record that records are missing; this one waits as state does, so that it is not lost."""
+        """Record that records are missing. This record waits like state, so that it is not lost."""
         what = "1 record was lost: it" if number == 1 else f"{number} records were lost: they"
         key, work = self._note("lost", (), f"{what} could not be written", None)
         self.queue.set(("notes", key), work)
 
-    def _note(self, what: str, about: Sequence[str], text: str, by: Asker | None) -> tuple[str, Work]:
+    def _note(self, what: str, about: Sequence[str], text: str, by: ActorFields | None) -> tuple[str, Work]:
         at = time.time()
         key, about = self._ids.new(at), [rows.readable(self._redact(each)) for each in about]
         values = {"host": self._host(), "at": at, "what": what, "about": about, "by": by}
@@ -181,7 +181,7 @@ class Recorder:
                 self._right.add(outcome.identity)
         if self._is_quiet(outcome):
             return
-        by = self._asker(outcome.identity) if outcome.cause == "command" else self._operator
+        by = self._requester(outcome.identity) if outcome.cause == "command" else self._operator
         outcome = self._named(outcome)
         identity = outcome.identity
         before = self._failures.get(identity)
@@ -205,7 +205,7 @@ class Recorder:
     def _repeated(self, outcome: Outcome) -> bool:
         """Return whether a difference that is not repaired, in noop or a pause, is the one recorded last.
 
-        What an operator asked for is always recorded, and is no drift.
+        A run that an operator requested is always recorded, and is no drift.
         """
         if outcome.result is not None:
             self._unrepaired.pop(outcome.identity, None)
@@ -227,7 +227,7 @@ class Recorder:
         name = self._name(outcome.identity)
         return outcome if name == outcome.identity else outcome._replace(identity=name)
 
-    def _failed(self, outcome: Outcome, what: str, before: ChangeEntry | None, by: Asker | None) -> ChangeEntry:
+    def _failed(self, outcome: Outcome, what: str, before: ChangeEntry | None, by: ActorFields | None) -> ChangeEntry:
         """Record a failure; one that is the same as the last one of the resource extends its record."""
         if before and (before.what, before.outcome.comment) == (what, rows.cut(outcome.comment, rows.COMMENT)):
             entry = before._replace(at=time.time(), times=before.times + 1)
@@ -240,7 +240,7 @@ class Recorder:
         outline, size = rows.shortened(entry.outcome.outline())
         return entry._replace(outcome=outline, size=size)
 
-    def _entry(self, outcome: Outcome, what: str, before: ChangeEntry | None, by: Asker | None) -> ChangeEntry:
+    def _entry(self, outcome: Outcome, what: str, before: ChangeEntry | None, by: ActorFields | None) -> ChangeEntry:
         at = time.time()
         origin = "command" if self._operator else rows.origin(outcome.cause, before)
         outcome, size = rows.shortened(outcome)
@@ -259,19 +259,19 @@ class Recorder:
         final = self._ids.final
         return rows.change(self._host(), entry._replace(id=final(entry.id), run=final(entry.run)))
 
-    def _asker(self, identity: str) -> Asker | None:
-        return self._askers.pop(identity, None) or self._askers.get("")
+    def _requester(self, identity: str) -> ActorFields | None:
+        return self._requested_by.pop(identity, None) or self._requested_by.get("")
 
     # -- passes ------------------------------------------------------------------------------------------------
 
     def _ended(self, record: PassRecord) -> None:
         """Record a pass with news, and forget resources that have left the graph."""
-        key, by = self._pass, self._askers.pop("", self._operator)
+        key, by = self._pass, self._requested_by.pop("", self._operator)
         self._pass = ""
         if self._news and key:
             final = self._ids.final
             self.queue.add(("passes", key), lambda: [rows.passed(self._host(), final(key), record, by)])
-        self._askers.clear()
+        self._requested_by.clear()
         if self._swapped:
             self._swapped = False
             self._forget_undeclared()

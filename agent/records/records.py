@@ -1,7 +1,7 @@
 """The database of records of this host, in the directory of the agent's state.
 
-The agent writes most records as rows (`recorder`); everything else goes through `api`, which is loaded for the first
-question: its models take memory.
+The agent writes most records as rows (`recorder`). All other access goes through `api`, which is loaded for the first
+query, because its models take memory.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 UNWRITABLE, RENEWED = "records-unwritable", "records-renewed"
 """Codes of the health conditions for a database that cannot be written, and for one that was recreated."""
 UNWATCHED = ("resource_changes",)
-"""Tables that only queries read. To log their writes for watches would take a tenth of the time of writing a change."""
+"""Tables that only queries read. A log of their writes for watches would take a tenth of the time of writing a
+change."""
 PART = 4
-"""The history that watches read takes at most this fraction of the database."""
+"""The history for watches takes at most this fraction of the database."""
 TOLD = 3600.0
 """Seconds for which health reports that the database was recreated."""
 
@@ -51,10 +52,10 @@ class Records:
         self.waits: Callable[[], bool] = lambda: False
         """Whether the recorder has records that are not written yet."""
         self._told = ""
-        """Of which recreation `renewed` was told."""
+        """The last recreation for which `renewed` was called."""
         self.driver.listen = self._tell
         self.grown = asyncio.Event()
-        """Set after each write of the recorder, until `retention` has looked at the size."""
+        """Set after each write of the recorder, until `retention` has checked the size."""
 
     async def open(self) -> None:
         """Open the file. Raises `Unavailable`."""
@@ -84,7 +85,10 @@ class Records:
             self._health.clear(UNWRITABLE)
 
     def _tell(self) -> None:
-        """Report the problems of the file. While records wait, only their writing shows that it is writable again."""
+        """Report the problems of the file.
+
+        While records wait, only a successful write shows that the file is writable again.
+        """
         if self.driver.renewed != self._told:
             self._told = self.driver.renewed
             self.renewed()

@@ -1,4 +1,4 @@
-"""What the agent remembers of remote resources: identifier and last state of each, across restarts.
+"""The agent's records of remote resources: identifier and last state of each, across restarts.
 
 Each resource is remembered under its token and the name of its declaration. The process that runs the resource writes
 its record: the agent, or a one-shot run, beside an agent or without one.
@@ -42,20 +42,20 @@ class RememberedResource(Model, table="remote_resources", schema=2):
     """Kind: `package:module:Name`."""
     name: str
     identifier: Annotated[str, Private()]
-    """What the plugin calls it."""
+    """The plugin's identifier of the resource."""
     state: Annotated[str, Private()] = ""
     """State when it was last read or changed, in JSON, without secrets; empty: not known."""
     version: int = 1
     """Version of the form of the state."""
     revision: Annotated[str, Private()] = ""
     unfinished: bool = False
-    """Its creation has failed half-way."""
+    """Its creation has failed after it had begun."""
     replaced: Annotated[tuple[str, ...], Private()] = ()
     """Identifiers of the resources that it has replaced and that are still to be deleted, the oldest first."""
     hidden: Annotated[str, Private()] = ""
     """Salted hash of the write-only arguments that were sent last."""
     intent: Annotated[str, Private()] = ""
-    """Token of a creation that was begun and whose end is not known."""
+    """Token of a creation that was begun and whose result is unknown."""
 
     def remembered(self) -> RemoteRecord:
         """Return the record as kinds use it."""
@@ -79,14 +79,14 @@ class RemoteMemory:
     def __init__(self, open_: Callable[[], Awaitable[NbApi]]) -> None:
         self._open = open_
         self._waiting: list[tuple[str, asyncio.Future[RemoteRecord | None]]] = []
-        """Keys of records that are wanted, with those who wait for them."""
+        """Keys of records that are wanted, with the futures of their callers."""
         self._reading: asyncio.Task[None] | None = None
 
     async def get(self, token: str, name: str) -> RemoteRecord | None:
-        """Return what is remembered; None if nothing is. Raises `Temporary` while the database cannot be read.
+        """Return the record; None if there is none.
 
-        It is read from the file: the cache may not show yet what another process has written. Records that are wanted
-        while others are read are read together.
+        Raises `Temporary` while the database cannot be read. The record is read from the file: the cache may lag behind
+        another process. Records that are requested during a read are then read together.
         """
         answer: asyncio.Future[RemoteRecord | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((key_of(token, name), answer))
@@ -127,9 +127,9 @@ class RemoteMemory:
         return found
 
     async def put(self, token: str, name: str, record: RemoteRecord | None) -> None:
-        """Remember, durable on return; None forgets.
+        """Write a record durably; None deletes it.
 
-        Raises `Temporary` while the database cannot be written, and `Permanent` for what it cannot hold.
+        Raises `Temporary` while the database cannot be written, and `Permanent` for a record that it cannot hold.
         """
         try:
             api = await self._open()
@@ -147,7 +147,7 @@ class RemoteMemory:
 
 
 class CopiedMemory:
-    """The records of an agent, for a run that changes nothing: it reads them once, and keeps what is new in memory."""
+    """The records of an agent, for a run that changes nothing: it reads them once, and keeps new ones in memory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -155,11 +155,11 @@ class CopiedMemory:
         self._records: dict[str, RemoteRecord | None] | None = None
 
     async def get(self, token: str, name: str) -> RemoteRecord | None:
-        """Return what is remembered; None if nothing is, or if this user may not read the records."""
+        """Return the record; None if there is none, or if this user may not read the records."""
         return (await self._all()).get(key_of(token, name))
 
     async def put(self, token: str, name: str, record: RemoteRecord | None) -> None:
-        """Remember until the run ends."""
+        """Keep a record until the run ends."""
         (await self._all())[key_of(token, name)] = record
 
     async def _all(self) -> dict[str, RemoteRecord | None]:

@@ -22,7 +22,7 @@ async def history_of(identity: str, driver: Driver) -> list[dict[str, Any]]:
 
 
 async def last_failure(identity: str, driver: Driver) -> ChangeEntry | None:
-    """Return the record of the failure of a resource that has failed last. Raises `Unavailable`."""
+    """Return the record of the latest failure of a resource. Raises `Unavailable`."""
     for key in (await _keys(identity, driver))[:1]:
         if found := await driver.get("changes", key):
             return failure_of(found)

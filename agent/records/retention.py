@@ -1,9 +1,8 @@
 """Removes the oldest records in the background: those that are too old, and more if the database is too large.
 
-The size is what bounds the database, and needs no clock: it is looked at when the agent starts, and after writes. The
-age depends on the system time, which may be wrong for a while. So at most `STRETCH` seconds of history are removed in
-`STRETCH_TIME` seconds of real time. A step removes few records in one short transaction, so the recorder never waits
-long.
+The limit of the size needs no clock: the size is checked when the agent starts, and after writes. The age depends on
+the system time, which may be wrong for a while. So at most `STRETCH` seconds of history are removed in `STRETCH_TIME`
+seconds of real time. A step removes few records in one short transaction, so the recorder never waits long.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ TABLES = ("passes", "changes", "notes")
 STEP = 200
 """Most records that are removed at once."""
 PAUSE = 0.05
-"""Seconds between two steps, for others that use the database."""
+"""Seconds between two steps, in which others can use the database."""
 REST, PERIOD = 60.0, 6 * 3600.0
-"""Seconds between two looks at least, and at most."""
+"""Fewest and most seconds between two checks."""
 DAY, MIB = 86_400.0, 1 << 20
 STRETCH, STRETCH_TIME = DAY, 3600.0
 """A clock that is months ahead for an hour costs the oldest day of the history."""
@@ -46,10 +45,11 @@ class Retention:
         self._records, self._settings = records, settings
         self._blocking = Blocking(1)
         self._stretched = boottime()
-        """When the last stretch of old records was removed; the first one is, that long after the start."""
+        """When the last stretch of old records was removed. The first one is removed `STRETCH_TIME` seconds after the
+        start."""
 
     async def run(self) -> None:
-        """Look at the start, after writes and from time to time, until cancelled."""
+        """Check the limits at the start, after writes and periodically, until cancelled."""
         grown = self._records.grown
         while True:
             grown.clear()
@@ -62,7 +62,7 @@ class Retention:
                     await grown.wait()
 
     async def look(self) -> int:
-        """Remove what makes the database too large, and a stretch of what is too old; return the number of records.
+        """Remove records beyond the limit of the size, and a stretch of those that are too old; return their number.
 
         Raises `NorthboundError`.
         """
@@ -73,7 +73,7 @@ class Retention:
         return removed + await self._shrink()
 
     async def apply(self) -> int:
-        """Remove all that exceeds the limits; return the number of records. Raises `NorthboundError`."""
+        """Remove all records beyond the limits; return their number. Raises `NorthboundError`."""
         return await self._remove(self._too_old()) + await self._shrink()
 
     def _too_old(self) -> str:
@@ -117,10 +117,12 @@ class Retention:
 
 
 def _deletions(rows: Sequence[TableRow]) -> list[Delete]:
-    """Return the deletions of records, and of the rows by which resources find their changes. Blocks."""
+    """Return the deletions of records, and of the rows that index changes by resource. Blocks."""
     found = [Delete(row.table, row.id) for row in rows]
     for row in rows:
         if row.table == "changes":
-            with suppress(ValueError, TypeError, KeyError):  # it cannot be read; nothing needs the other row then
+            with suppress(
+                ValueError, TypeError, KeyError
+            ):  # the record cannot be read; nothing needs the other row then
                 found.append(Delete("resource_changes", f"{json.loads(row.data)['resource']} {row.id}"))
     return found

@@ -21,11 +21,11 @@ from holdfast.resources.replaced import ReplacedFile
 COMMENT, DIFF, VALUE, NAMES = 2000, 65_536, 2000, 200
 """Most characters of a comment, of a diff and of the text of one value; most names of changes."""
 MUCH, PARTS = 65_536, 1000
-"""Bytes and parts from which on values are shortened before they wait, instead of when their record is written."""
+"""Values with more bytes or parts are shortened before they wait, instead of when their record is written."""
 PART, FILE = 64, 256
 """Bytes of a part of a value without its text, and of a replaced file."""
 LASTING = ("failed", "blocked")
-"""What extends the previous record when it is repeated; each repair has a record of its own."""
+"""Events that extend the previous record when they are repeated; each repair has a record of its own."""
 ORIGINS = {
     "start": "start",
     "states changed": "states",
@@ -36,7 +36,7 @@ ORIGINS = {
     "command": "command",
     "refresh": "refresh",
 }
-"""Cause of a run -> origin of what it changed. Other causes: that of the failure before it."""
+"""Cause of a run -> origin of its changes. A run with another cause has the origin of the failure before it."""
 CUT = " [cut]"
 ENCODER = json.JSONEncoder(ensure_ascii=False, default=str, separators=(",", ":"))
 """Writes all rows: `json.dumps` with these arguments would make one for each."""
@@ -45,7 +45,7 @@ COUNTED: Sequence[Result] = ("failed", "would-change", "unknown", "skipped")
 
 
 class ChangeEntry(NamedTuple):
-    """One record of a change, as long as it is in memory."""
+    """One record of a change, while it is in memory."""
 
     id: str
     outcome: Outcome
@@ -57,7 +57,7 @@ class ChangeEntry(NamedTuple):
     origin: str
     by: Mapping[str, Any] | None = None
     size: int = 0
-    """About the number of bytes that the outcome holds."""
+    """Approximate number of bytes that the outcome holds."""
 
 
 def origin(cause: str, before: ChangeEntry | None) -> str:
@@ -66,7 +66,7 @@ def origin(cause: str, before: ChangeEntry | None) -> str:
 
 
 def what_happened(outcome: Outcome, before: ChangeEntry | None) -> str:
-    """Return what happened, in a word; empty if it is not noteworthy. `before` is a failure that lasts."""
+    """Return what happened, as a word; empty if no record is needed. `before` is a lasting failure."""
     if outcome.result is False:
         return "blocked" if outcome.blocked else "failed"
     if not outcome.ran:
@@ -77,7 +77,7 @@ def what_happened(outcome: Outcome, before: ChangeEntry | None) -> str:
 
 
 def change(host: str, entry: ChangeEntry) -> list[Put]:
-    """Return the rows of a change: the record, and the one by which its resource finds it."""
+    """Return the rows of a change: the record, and the row that indexes it by resource."""
     outcome, identity = entry.outcome, readable(entry.outcome.identity)
     result: Result = result_of(outcome)
     values: dict[str, Any] = {
@@ -125,9 +125,9 @@ def _finding(id: str) -> Put:
 
 
 def change_of(identity: str, key: str) -> str:
-    """Return the ID of the change that a row of `resource_changes` with this ID finds; empty for another resource.
+    """Return the ID of the change to which a row of `resource_changes` with this ID refers; empty for another resource.
 
-    Another resource may have a name that begins with the whole of this identity and a space.
+    The name of another resource may begin with this whole identity and a space.
     """
     return key[-LENGTH:] if len(key) == len(identity) + 1 + LENGTH else ""
 
@@ -171,12 +171,12 @@ class Wrong(NamedTuple):
 
     @classmethod
     def of(cls, outcome: Outcome, since: float) -> Wrong:
-        """Return what an outcome says."""
+        """Return the values of an outcome."""
         return cls(result_of(outcome), cut(outcome.comment, COMMENT), since)
 
 
 def shortened(outcome: Outcome) -> tuple[Outcome, int]:
-    """Return the outcome as it waits to be written: without what its record would not have; and its size in bytes."""
+    """Return the outcome as it waits to be written, without the parts that its record omits, and its size in bytes."""
     if len(outcome.diff) > DIFF or len(outcome.comment) > COMMENT:
         outcome = outcome._replace(diff=cut(outcome.diff, DIFF), comment=cut(outcome.comment, COMMENT))
     changes, before = _weight(outcome.changes), _weight(outcome.before)
@@ -188,7 +188,7 @@ def shortened(outcome: Outcome) -> tuple[Outcome, int]:
 
 
 def _weight(values: Mapping[str, Any]) -> int:
-    """Return about the number of bytes of values; more than `MUCH` if they have too many parts to look at."""
+    """Return the approximate number of bytes of values; more than `MUCH` if they have too many parts to examine."""
     if not values:
         return 0
     found, rest, looked = 0, [*values.values()], 0
@@ -218,7 +218,7 @@ def row(table: str, values: Mapping[str, Any]) -> Put:
 
 
 def readable(identity: str) -> str:
-    """Return an identity as Unicode text; bytes of file names that are none are escaped."""
+    """Return an identity as Unicode text. Bytes of file names that are not valid Unicode are escaped."""
     return identity if identity.isascii() else identity.encode(errors="backslashreplace").decode()
 
 
@@ -232,7 +232,7 @@ def read(row: TableRow) -> dict[str, Any]:
 
 
 def failure_of(row: TableRow) -> ChangeEntry | None:
-    """Return the entry of a record that a failure extends; None if the record is of something else."""
+    """Return the entry of a record that a failure extends; None if the record is not that of a failure."""
     values = read(row)
     if values.get("what") not in LASTING:
         return None
@@ -274,7 +274,7 @@ def _values(found: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _bounded(value: Any) -> Any:
-    """Return a value for JSON; one that is long or deep as a text that is cut."""
+    """Return a value for JSON. A long or deep value becomes a text that is cut."""
     if value is None or isinstance(value, bool) or (isinstance(value, (int, float)) and abs(value) < 1 << 53):
         return value
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""What is true now, one row each: this host, its conditions, and the resources that are not as declared."""
+"""The present state, one row each: this host, its conditions, and the resources that are not as declared."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class StateRows:
     def __init__(self, queue: WriteQueue, host: Callable[[], str], redact: Callable[[Any], Any]) -> None:
         self._queue, self._host, self._redact = queue, host, redact
         self.described: Mapping[str, Any] = {}
-        """What the row of this host says; empty until the first states were applied."""
+        """The values in the row of this host; empty until the first states were applied."""
         self._conditions: Mapping[str, HealthCondition] = {}
         """Code -> the condition in its row."""
         self.wrong: dict[str, Wrong] = {}
-        """Name of a resource that is not as declared -> what its row says."""
+        """Name of a resource that is not as declared -> the values in its row."""
 
     def describe(self, states: Path, grains: Mapping[str, Any]) -> None:
-        """Write what this host is, if that is new."""
+        """Write the description of this host, if it has changed."""
         facts = {name: grains[name] for name in FACTS if name in grains}
         values = {"id": self._host(), "version": __version__, "states": str(states), "facts": facts}
         if values != self.described:
@@ -54,7 +54,7 @@ class StateRows:
         """Update the row of a resource that is not as declared, or delete it."""
         name = outcome.identity
         if outcome.listener and outcome.result is not False:
-            return  # it does not show that the resource is as declared
+            return  # the outcome does not show that the resource is as declared
         if outcome.result is True:
             self.forget([name])
             return
@@ -81,9 +81,9 @@ class StateRows:
             self._set_status(name, wrong)
 
     async def resume(self, driver: Driver) -> list[str]:
-        """Continue the rows that an earlier agent has left; return the names of resources that are not as declared.
+        """Continue the rows of an earlier agent; return the names of resources that are not as declared.
 
-        What has been reported meanwhile takes precedence. Raises `Unavailable`.
+        Reports since then take precedence. Raises `Unavailable`.
         """
         if not self.described and (row := await driver.get("hosts", self._host())):
             self.described = {name: value for name, value in json.loads(row.data).items() if name != "$v"}

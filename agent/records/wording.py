@@ -1,4 +1,4 @@
-"""Records in words, as the log has them."""
+"""Records as text, as in the log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.resources.visible import clean
 
 
 def change_in_words(values: Mapping[str, Any], author: str = "") -> str:
-    """Return the resource, how long it took and why; with an author, who has caused it."""
+    """Return a line with the resource, the duration, the cause and, if it is known, the author."""
     words = [values["cause"]]
     words += [f"{values['times']} times until {clock(values['at'])}"] if values.get("times", 1) > 1 else []
     words += [values["undone"]] if values.get("undone") else []

@@ -77,7 +77,7 @@ class StoredWorld:
             await write(records)
 
     async def _changes(self, watch: Callable[[WorldRecords], AsyncIterator[Any]]) -> AsyncIterator[None]:
-        """Yield an item when armed, after each change, and whenever other strings may be seen than before."""
+        """Yield an item when armed, after each change, and whenever the visible strings may differ from before."""
         while True:
             moved = self._database.moved
             try:
@@ -118,7 +118,7 @@ async def _items(events: AsyncIterator[Any]) -> Watch:
 
 
 async def _items_until(moved: asyncio.Event) -> Watch:
-    """Return a watch with an item when armed, and one when the strings have moved."""
+    """Return a watch with an item when armed, and one when the strings have moved to another database."""
     yield None
     await moved.wait()
     yield None

@@ -1,7 +1,7 @@
 """Takes over the file in which earlier versions kept strings and host maps, and sets it aside as `world.json.old`.
 
-The lock of earlier versions is held meanwhile. A process that dies on the way leaves the file, and the next process
-takes it over again: what is in the file replaces what is in the store.
+The lock of earlier versions is held meanwhile. If the process dies before the end, the file stays, and the next process
+takes it over again: its content replaces that of the store.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Content(BaseModel):
 
 
 async def take_over(directory: Path, api: NbApi, blocking: Blocking) -> None:
-    """Store what is in the file, if there is one, and set it aside. `blocking` makes blocking calls.
+    """Store the content of the file, if there is one, and set the file aside. `blocking` makes blocking calls.
 
     Raises `Permanent` if this program has not written the file, `Temporary` while another process holds its lock,
     `OSError`, and the errors of the store.
@@ -63,7 +63,7 @@ async def take_over(directory: Path, api: NbApi, blocking: Blocking) -> None:
                     writing.put(each)
         await blocking(_set_aside, directory)
     finally:
-        del lock  # closes it, though the traceback of an error refers to this call
+        del lock  # closes the file, though the traceback of an error refers to this call
 
 
 def _exists(directory: Path) -> bool:

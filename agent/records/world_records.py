@@ -57,7 +57,7 @@ def escaped(host: str) -> str:
 
 
 class WorldRecords:
-    """Reads, writes and watches these records. Reads use the cache, so they go on while the database is out of reach.
+    """Reads, writes and watches these records. Reads use the cache, so they work while the database is out of reach.
 
     Writes raise `Permanent` if all strings together would become too large, and the errors of the store. Processes that
     write at the same moment may exceed `limit` by what each of them writes.
@@ -66,9 +66,9 @@ class WorldRecords:
     def __init__(self, api: NbApi, limit: int = LIMIT) -> None:
         self._api, self._limit = api, limit
         self._growth = 0
-        """Bytes that the writes under way add."""
+        """Bytes that the current writes add."""
         self._size, self._counted = 0, -AGE
-        """Bytes of all strings when they were last counted, and what was added since; when that was."""
+        """Bytes of all strings at the last count and of those added since; time of that count."""
 
     def string(self, key: str) -> str | None:
         """Return the string of a key; None if there is none."""
@@ -113,7 +113,8 @@ class WorldRecords:
     def _demand_room(self, growth: int) -> None:
         """Raise `Permanent` if there is no room for so many more bytes.
 
-        All strings are counted only now and then, and before a write is refused: thousands of them take milliseconds.
+        All strings are counted only every `AGE` seconds, and before a write is refused: thousands of them take
+        milliseconds.
         """
         if not growth:
             return

@@ -1,9 +1,9 @@
-"""What waits to be written to the database, and the task that writes it: in the background, in order and in groups.
+"""The queue of records for the database, and the task that writes them: in the background, in order and in groups.
 
-History (changes, passes, notes) waits in at most `ROOM` bytes; while the database cannot be written, the oldest of it
-is lost, and counted. State (this host, its conditions, resources that are not as declared) is never lost: of each row,
-only the last version waits. `kill -9` loses what was reported in about the last second. Writing goes on when its caller
-is cancelled, so that nothing is written twice.
+History (changes, passes, notes) waits in at most `ROOM` bytes; while the database cannot be written, the oldest entries
+are lost, and counted. State (this host, its conditions, resources that are not as declared) is never lost: only the
+last version of each row waits. `kill -9` loses the reports of about the last second. A write continues if its caller is
+cancelled, so that nothing is written twice.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from holdfast.states.gc_pause import trim
 DELAY = 0.2
 """Seconds from a report to the writing of its rows."""
 RETRY = 5.0
-"""Seconds between two tries while the database cannot be written."""
+"""Seconds between two attempts while the database cannot be written."""
 PATIENCE = 2.0
-"""Seconds that a question and the end of the agent wait for the disk."""
+"""Seconds for which a query and the end of the agent wait for the disk."""
 ROOM, EACH = 16 << 20, 1 << 10
-"""Most bytes of history that wait; bytes that each entry takes besides its texts."""
+"""Most bytes of history that wait; bytes that each entry takes in addition to its texts."""
 GROUP, GROUP_ROOM = 200, 1 << 20
 """Most entries that are written together, and bytes after which a group is full."""
 MANY = 1000
@@ -69,7 +69,7 @@ class WriteQueue:
         self._history: OrderedDict[Key, _Entry] = OrderedDict()
         self._state: OrderedDict[Key, _Entry] = OrderedDict()
         self._size = 0
-        """Bytes of the history that waits."""
+        """Bytes of the waiting history."""
         self._lost = 0
         """Lost entries that have not been reported yet."""
         self._untrimmed = 0
@@ -79,7 +79,7 @@ class WriteQueue:
         self._blocking = Blocking(1, linger=LINGER)
         self._writing = asyncio.Lock()
         self._flush_next: asyncio.Task[bool] | None = None
-        """A flush that has not begun: it writes what is added until then."""
+        """A flush that has not begun: it writes all entries that are added until then."""
         self._flushes: set[asyncio.Task[bool]] = set()
         self._wake = asyncio.Event()
         records.waits = lambda: self.waits
@@ -109,7 +109,7 @@ class WriteQueue:
         self._put(_Entry(key, work, 0))
 
     async def run(self, *, at_once: bool) -> None:
-        """Write what is added, until cancelled. `at_once`: open the database before anything is added."""
+        """Write entries until cancelled. `at_once`: open the database before any entry is added."""
         if at_once:
             self._wake.set()
         while True:
@@ -120,7 +120,7 @@ class WriteQueue:
                 self._wake.set()
 
     async def settle(self) -> None:
-        """Write what waits, unless the disk does not answer in time."""
+        """Write all waiting entries, unless the disk does not answer in time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 await self.flush()
@@ -152,7 +152,7 @@ class WriteQueue:
         group: list[_Entry] = []
         size = 0
         while len(group) < GROUP and size < GROUP_ROOM and (self._history or self._state):
-            state = self._state and (not self._history or len(group) % 2)  # in turns, so that neither waits for long
+            state = self._state and (not self._history or len(group) % 2)  # alternately, so that neither waits for long
             _, entry = (self._state if state else self._history).popitem(last=False)
             self._size -= entry.size
             size += entry.size
@@ -216,7 +216,7 @@ class WriteQueue:
         self._health.clear(UNOPENED)
 
     async def _write_all(self) -> None:
-        """Write what waits now; what is added meanwhile waits, because many small groups would cost twice as much."""
+        """Write the entries that wait now. Later ones wait, because many small groups would cost twice as much."""
         left = len(self._history) + len(self._state)
         while left > 0 and (group := self._take()):
             left -= len(group)
@@ -227,7 +227,7 @@ class WriteQueue:
                 raise
 
     async def _write(self, group: list[_Entry]) -> None:
-        """Write a group, and remove from it what is done. Raises `NorthboundError`."""
+        """Write a group, and remove the written entries from it. Raises `NorthboundError`."""
         most = len(group)
         while group:
             works = [entry.work for entry in group[:most]]
@@ -235,7 +235,7 @@ class WriteQueue:
             await self._demand_room(spare)
             try:
                 await self._records.driver.commit(DbTransaction(writes))
-            except Invalid:  # it would fail again: the entries are written one by one
+            except Invalid:  # the group would fail again: the entries are written one by one
                 if most > 1:
                     most = 1
                     continue

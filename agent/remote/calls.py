@@ -1,4 +1,4 @@
-"""The calls of one run of a remote resource to its plugin, with answers checked and failures as exceptions."""
+"""The calls of one run of a remote resource to its plugin: they check answers and turn failures into exceptions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.resources.plugin import Plugin, RemoteRecord
 CHANGE = 600.0
 """Seconds within which a provider must create, update or delete a resource."""
 ASK = 30.0
-"""Seconds within which it must say whether such a change would be refused."""
+"""Seconds within which a provider must say whether such a change would be refused."""
 ANSWER = 10.0
 """Seconds that the answer may take in addition."""
 PATIENCE = 2.0
@@ -30,7 +30,7 @@ class Conflicting(Temporary):
 
 
 class NotBegun(Permanent):
-    """The provider says that it cannot do what was asked; it has not begun."""
+    """The provider says that it cannot execute the request, and has not begun."""
 
 
 class Present(NamedTuple):
@@ -58,9 +58,9 @@ class RemoteCalls:
         self.kind, self.plugin, self.identity = kind, plugin, identity
         self.inputs = inputs
         self.intent = ""
-        """Token of the creation of the resource, as long as its end is not known."""
+        """Token of the creation of the resource, while its result is unknown."""
         self.cancelled: asyncio.CancelledError | None = None
-        """The cancellation of the run that came while a change was made; to be raised once that is remembered."""
+        """The cancellation of the run during a change; raised once the result of the change is recorded."""
 
     def _subject(self, id_: str = "", version: int | None = None) -> Any:
         version = self.kind.remote.version if version is None else version
@@ -72,7 +72,7 @@ class RemoteCalls:
         return self.kind.payloads.pack_inputs(self.kind.model, self.inputs)
 
     def item(self, id_: str) -> Any:
-        """Return what a request says that is to read the resource."""
+        """Return the item of a request to read the resource."""
         return message["ReadItem"](subject=self._subject(id_), inputs=self.packed())
 
     async def read(self, id_: str) -> Present | None:
@@ -97,7 +97,7 @@ class RemoteCalls:
         return dict(self.inputs)
 
     async def diff(self, seen: Present, differs: Collection[str]) -> tuple[list[Difference], bool]:
-        """Return what an update would change, and whether a replacement deletes before it creates."""
+        """Return the fields that an update would change, and whether a replacement deletes before it creates."""
         state = self.kind.payloads.pack_state(self.kind.model, seen.state)
         answer = await self._call(
             "Diff", "DiffRequest", seen.id, state=state, inputs=self.packed(), differs=sorted(differs)
@@ -108,23 +108,23 @@ class RemoteCalls:
         return found, answer.delete_first
 
     async def create(self, *, dry_run: bool) -> Present | None:
-        """Create the resource. A dry run only asks whether the request is valid."""
+        """Create the resource. A dry run only checks whether the request is valid."""
         return await self._change("Create", "", dry_run, inputs=self.packed())
 
     async def update(self, seen: Present, *, dry_run: bool) -> Present | None:
-        """Update the resource, likewise."""
+        """Update the resource. A dry run only checks whether the request is valid."""
         state = self.kind.payloads.pack_state(self.kind.model, seen.state)
         more = {"state": state, "inputs": self.packed(), "expected_revision": seen.revision}
         return await self._change("Update", seen.id, dry_run, **more)
 
     async def delete(self, seen: Present, *, dry_run: bool) -> None:
-        """Delete the resource, likewise."""
+        """Delete the resource. A dry run only checks whether the request is valid."""
         state = self.kind.payloads.pack_state(self.kind.model, seen.state)
         more = {"state": state, "expected_revision": seen.revision}
         await self._call("Delete", "DeleteRequest", seen.id, changes=True, dry_run=dry_run, **more)
 
     async def upgraded(self, record: RemoteRecord) -> RemoteRecord:
-        """Return a record whose state has the form of the present version; without a state if nothing can tell it."""
+        """Return a record with the state in the form of the present version; without a state if that cannot be made."""
         version = self.kind.remote.version
         if not record.state or record.version > version:
             return record._replace(state=b"", version=version)
@@ -144,7 +144,7 @@ class RemoteCalls:
         return Present(self._id(method, answer), self._state(method, answer.state), answer.revision)
 
     async def _call(self, method: str, name: str, id_: str = "", *, changes: bool = False, **members: Any) -> Any:
-        """Return the answer to a call. Raises what its violations and its failure stand for."""
+        """Return the answer to a call. Raises the exceptions for its violations and its failure."""
         if changes:
             limit, wait = (ASK, self.plugin.call) if members["dry_run"] else (CHANGE, self._patiently)
             request = message[name](subject=self._subject(id_), timeout_ms=int(limit * 1000), **members)
@@ -166,12 +166,12 @@ class RemoteCalls:
             self.cancelled = error
             return call.result()
         finally:
-            call.cancel()  # it does nothing to a call that is done
+            call.cancel()  # this has no effect on a call that is done
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def _refuse(self, method: str, answer: Any) -> None:
-        """Raise the exception for an answer that says that the call has failed."""
+        """Raise the exception for the answer of a failed call."""
         if violations := getattr(answer, "violations", ()):
             raise WrongArguments([(steps(each.path), self._masked(each.message)) for each in violations])
         if not answer.failure.code:

@@ -1,4 +1,4 @@
-"""From the model of a remote kind to its class: an argument is a field, whose values the schema validates."""
+"""Makes the class of a remote kind from its model: each argument is a field, whose values the schema validates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JSON: Mapping[str, str] = {
     "record": "object",
     "tagged": "object",
 }
-"""Word of a type -> type of JSON; all others are texts, but for `any` and unions."""
+"""Word of a type -> type of JSON; all others are texts, except `any` and unions."""
 
 
 def declare(schema: Schema, model: KindModel) -> type[RemoteResource]:
@@ -54,12 +54,12 @@ def declare(schema: Schema, model: KindModel) -> type[RemoteResource]:
 
 
 def module(package: str) -> str:
-    """Return the module that the classes of a package name; there is no such module."""
+    """Return the `__module__` of the classes of a package; there is no such module."""
     return f"{REMOTE}{package}"
 
 
 def _deprecated(kind: RemoteKind) -> dict[str, str]:
-    """Return the arguments that are deprecated -> what to use instead; `""` stands for the kind."""
+    """Return each deprecated argument with its replacement; `""` stands for the kind."""
     found = {name: field.deprecated for name, field in kind.inputs.items() if field.deprecated}
     return {**({"": kind.remote.deprecated} if kind.remote.deprecated else {}), **found}
 
@@ -89,7 +89,7 @@ def _validator(kind: RemoteKind, field: Field) -> Callable[[Any], Any]:
 
 
 def _detail(violation: Violation) -> InitErrorDetails:
-    """Return a violation as an error of pydantic, at its place within the argument."""
+    """Return a violation as an error of pydantic, at its path within the argument."""
     word = VIOLATION_OF_TYPE if violation.code == "type" else VIOLATION
     error = PydanticCustomError(word, "{why}", {"why": violation.message})
     return InitErrorDetails(type=error, loc=steps(violation.path)[1:], input=None)

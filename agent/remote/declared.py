@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.agent.plugins.declared import DeclaredPlugin
 
 TAKEN = (CONTROL | {"ensure", "names", *REQUISITES, *REVERSED}) - {"name"}
-"""Names that mean something else in every state."""
+"""Names that have another meaning in every state."""
 FAMILIES = {kind.partition(".")[0] for kind in KIND_MODULES}
 
 

@@ -1,4 +1,4 @@
-"""Remote kinds in the model of all kinds, from which documents, completion and schemas for editors are made."""
+"""Remote kinds in the model of all kinds, from which documents, completion and schemas for editors are generated."""
 
 from __future__ import annotations
 

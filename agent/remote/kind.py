@@ -1,4 +1,4 @@
-"""What all resources of one remote kind share: its schema, and what the agent knows about it between two runs."""
+"""The data that all resources of one remote kind share: its schema, and the agent's knowledge between two runs."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class RemoteKind:
         self.payloads = Payloads(schema)
         self.inputs: dict[str, Field] = {each.name: each for each in inputs(model.fields)}
         self.ids: dict[str, str] = {}
-        """Name of a declaration -> id of its resource, as it was last seen."""
+        """Name of a declaration -> last known id of its resource."""
         self.proved: dict[bytes, str] = {}
-        """Write-only inputs -> the salted hash that is known to be theirs."""
+        """Write-only inputs -> their known salted hash."""
 
     @property
     def token(self) -> str:
@@ -61,14 +61,14 @@ class RemoteKind:
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
-        """Return the defaults of the arguments that have one which does not depend on the provider."""
+        """Return the defaults of arguments, without those that depend on the provider."""
         decoder = Decoder(self.schema, wire=False, defaults=True)
         given = [each for each in self.inputs.values() if each.default is not ABSENT and not each.environment]
         return {each.name: decoder.field(each, each.default, each.name) for each in given}
 
     @cached_property
     def sends(self) -> dict[str, type]:
-        """Return the keys of what its resources send, with their classes: all that is neither secret nor ambiguous."""
+        """Return the keys and classes of the values that its resources send: all but secret and ambiguous ones."""
         found: dict[str, type] = {IDENTIFIER: str}
         for field in outputs(self.model.fields):
             known = [each.type for each in members(field.type) if each.type != "none"]
@@ -93,7 +93,7 @@ class RemoteKind:
 
     @cached_property
     def deprecating(self) -> tuple[str, ...]:
-        """Return the arguments that have a part which is deprecated."""
+        """Return the arguments with a deprecated part."""
         return tuple(
             name
             for name, field in self.inputs.items()
@@ -102,13 +102,13 @@ class RemoteKind:
         )
 
     def deprecations(self, name: str, data: Any) -> list[tuple[str, str]]:
-        """Return the path of each deprecated part of an argument of a state file, with what to use instead."""
+        """Return the path of each deprecated part of an argument of a state file, with its replacement."""
         decoder = Decoder(self.schema, wire=False)
         decoder.field(self.inputs[name], data, name)
         return decoder.deprecated
 
     def decode(self, field: Field, data: Any) -> tuple[Any, list[Violation], list[StateReference]]:
-        """Return the value of an argument of a state file, what is wrong with it, and the states that it names."""
+        """Return the value of an argument of a state file, its violations, and the states that it names."""
         decoder = Decoder(self.schema, wire=False, defaults=True)
         value = decoder.field(field, data, field.name)
         return value, decoder.violations, decoder.references
@@ -122,7 +122,7 @@ class RemoteKind:
         return type_.type == "reference" or any(self._refers(each, seen) for each in inner)
 
     def hides(self, field: Field) -> bool:
-        """Return whether a field is secret, or has a part that is."""
+        """Return whether a field, or a part of it, is secret."""
         return field.secret or any(each.secret for record in self._within(field.type) for each in record.fields)
 
     def _within(self, type_: Type, seen: set[str] | None = None) -> Iterator[Record]:
@@ -143,9 +143,9 @@ class RemoteKind:
         return MASK if field.secret or field.write_only else Shown(self.schema).value(field.type, value)
 
     def key(self, identity: str) -> str:
-        """Return the name by which the agent remembers the resource of a state: its ID.
+        """Return the name under which the agent records the resource of a state: its ID.
 
-        A state that undoes another one works on the resource of that one.
+        A state that undoes another one works on the resource of that state.
         """
         inner = identity.partition("[")[2].removesuffix("]")
         undone = UNDONE.fullmatch(inner)

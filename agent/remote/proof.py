@@ -1,4 +1,4 @@
-"""Hashes of write-only arguments, which tell that an argument has changed since it was last sent, and nothing else."""
+"""Hashes of write-only arguments. They show only that an argument has changed since it was last sent."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _short(data: bytes) -> bytes:
 
 
 _KEY = secrets.token_bytes(32)
-"""Of this process."""
+"""A random key of this process."""
 
 
 def _keep(kind: RemoteKind, data: bytes, known: str) -> None:

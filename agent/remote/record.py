@@ -1,4 +1,4 @@
-"""What the agent remembers of one resource: its identifier, what it has replaced, and a creation under way."""
+"""The agent's record of one resource: its identifier, the resources that it has replaced, an unfinished creation."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class ResourceRecord:
         self.former: tuple[str, ...] = ()
         """Identifiers of the resources that this one has replaced and that may still exist, the oldest first."""
         self.stored: RemoteRecord | None = None
-        """The record, as it was stored."""
+        """The record as it was stored."""
 
     async def load(self) -> RemoteRecord | None:
-        """Return what is remembered, in the form of the present version."""
+        """Return the record in the form of the present version."""
         record = self.stored = await self._plugin.remembered(self._kind.token, self._key)
         self.former = tuple(each for each in record.replaced if each != record.id) if record else ()
         self._calls.intent = record.intent if record else ""
@@ -37,33 +37,33 @@ class ResourceRecord:
         return RemoteRecord(seen.id, state, self._kind.remote.version, seen.revision, replaced=former, **more)
 
     async def remember(self, seen: Present, **more: Any) -> None:
-        """Remember a resource. It is durable on return."""
+        """Write the record of a resource, durably."""
         self._kind.ids[self._key] = seen.id
         await self.keep(self.of(seen, **more))
 
     async def keep(self, record: RemoteRecord | None) -> None:
-        """Write down what a change has led to, and then end the run if it was cancelled meanwhile."""
+        """Record the result of a change, and then end the run if it was cancelled meanwhile."""
         await self._plugin.remember(self._kind.token, self._key, record)
         self.stored = record
         if self._calls.cancelled:
             raise self._calls.cancelled
 
     async def forget(self) -> None:
-        """Note that the resource does not exist; what it has replaced may."""
+        """Record that the resource does not exist; the resources that it has replaced may exist."""
         self._kind.ids[self._key] = ""
         await self.keep(self._nothing() if self.former else None)
 
     async def forget_former(self, id_: str, *, apply: bool) -> None:
-        """Note that nothing is left of a resource that was replaced."""
+        """Record that a replaced resource no longer exists."""
         self.former = tuple(each for each in self.former if each != id_)
         if apply and (record := await self._plugin.remembered(self._kind.token, self._key)):
             await self.keep(record._replace(replaced=self.former))
 
     async def create(self, former: Present | None) -> Present | None:
-        """Create the resource, perhaps in place of a former one; its token is written down before.
+        """Create the resource, perhaps in place of a former one; record a token before.
 
-        If the agent dies before it knows the identifier, the next run asks with the same token, and a provider that can
-        tell by it what was made makes nothing twice.
+        If the agent dies before it knows the identifier, the next run uses the same token. A provider that can find the
+        created resource by this token does not create it twice.
         """
         before = self.stored
         if before is None or (former and before.id != former.id):
@@ -73,7 +73,7 @@ class ResourceRecord:
             await self.keep(before._replace(intent=self._calls.intent))
         try:
             return await self._calls.create(dry_run=False)
-        except (NotBegun, WrongArguments):  # nothing was made, so the next creation is another one
+        except (NotBegun, WrongArguments):  # nothing was created, so the next creation gets a new token
             await self.keep(before._replace(intent="") if before.id or before.replaced else None)
             raise
 

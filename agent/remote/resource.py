@@ -1,4 +1,4 @@
-"""The base class of all remote kinds: what a resource is that a plugin provides, and how the engine uses it."""
+"""The base class of all remote kinds: the resources that plugins provide, as the engine uses them."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class RemoteResource(Resource, Referring, Reversible, Sendable):
 
     @classmethod
     def deprecations(cls, arguments: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        """Yield the steps to what is deprecated, at any depth, with what to use instead."""
+        """Yield the steps to each deprecated part, at any depth, with its replacement."""
         yield from super().deprecations(arguments)
         for name in dict.fromkeys(cls.remote.deprecating):
             if name in arguments:
@@ -110,7 +110,7 @@ class RemoteResource(Resource, Referring, Reversible, Sendable):
         return await RemoteRun(self.remote, self.name, self.ensure, self.given(), ctx, apply=apply).run()
 
     async def watch(self, ctx: Context) -> Watch:
-        """Report events of the plugin; a kind without events is checked at the interval that its schema says."""
+        """Report events of the plugin; a kind without events is checked at the interval in its schema."""
         kind, plugin, key = self.remote, ctx.plugin(self.remote.package), self.remote.key(ctx.identity)
         if kind.remote.poll:
             yield None

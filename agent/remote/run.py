@@ -1,7 +1,7 @@
 """One run of a remote resource: Read, Check, Diff, and then create, update, replace or delete.
 
-A run that finds nothing to do makes one call. The agent compares what was read with the declaration by itself; the
-provider is asked to check the arguments, and for the differences, only if something differs.
+A run that finds nothing to do makes one call. The agent itself compares the resource with the declaration. Only if
+something differs does it ask the provider to check the arguments and to compute the differences.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.agent.remote.calls import Conflicting, HalfMade, Present, RemoteCa
 from holdfast.agent.remote.kind import IDENTIFIER, RemoteKind, without_secrets
 from holdfast.agent.remote.proof import proof, proves
 from holdfast.agent.remote.record import ResourceRecord
-from holdfast.agent.remote.told import Told
+from holdfast.agent.remote.shown_changes import ShownChanges
 from holdfast.resources.context import Context
 from holdfast.resources.effects import Effect, further
 from holdfast.resources.errors import Permanent, Temporary
@@ -46,9 +46,9 @@ class RemoteRun:
         self.word = kind.model.name.rpartition(".")[2]
         self.what = f"{self.word} {name}"
         self.plugin = ctx.plugin(kind.package)
-        if ensure == "absent":  # what it refers to may not exist any more
+        if ensure == "absent":  # the things to which it refers may be gone
             given = {argument: value for argument, value in given.items() if not has_unknown(value)}
-        self.told = Told(kind, given)
+        self.masked = ShownChanges(kind, given)
         self.calls = RemoteCalls(kind, self.plugin, ctx.identity, {**kind.defaults, **given})
         self.key = kind.key(ctx.identity)
         self.record = ResourceRecord(self.calls, self.key)
@@ -63,7 +63,7 @@ class RemoteRun:
                 try:
                     return await self._run()
                 except Exception:
-                    if self.calls.cancelled:  # the run ends, whatever the change has led to
+                    if self.calls.cancelled:  # the run ends, whatever the result of the change is
                         raise self.calls.cancelled from None
                     raise
         raise Temporary(f"something else changes {self.what} at the same time")
@@ -81,24 +81,24 @@ class RemoteRun:
             cleared = await self._clear(self.ctx.assignment.users().left)
             return await self._absent(record, seen) and not cleared
         right = await self._present(record, seen)
-        if self.ctx.report.deletes_later or not (right or self.apply):  # a plan tells what comes first
+        if self.ctx.report.deletes_later or not (right or self.apply):  # a plan reports what comes first
             return right
         return not await self._clear(self.ctx.assignment.users().left) and right
 
-    # -- what is, and what is remembered -----------------------------------------------------------------------------
+    # -- the resource and its record -----------------------------------------------------------------------------
 
     async def read(self, record: RemoteRecord | None) -> Present | None:
         """Return the resource as it is; None if it does not exist."""
         seen = await self.calls.read(record.id if record else "")
         self.kind.ids[self.key] = seen.id if seen else ""
         if seen and record and record.id != seen.id:
-            self.calls.intent = ""  # what was begun has made this resource
+            self.calls.intent = ""  # the unfinished creation has created this resource
         return seen
 
     async def _returned(self, record: RemoteRecord, new: Present | None) -> tuple[RemoteRecord, Present | None]:
-        """Return what is remembered and what exists; after a replacement that was taken back, the former resource.
+        """Return the record and the resource; after a replacement that was taken back, those of the former resource.
 
-        Otherwise the resource that the state declares would be deleted, and a new one made.
+        Otherwise the run would delete the resource that the state declares, and create a new one.
         """
         for id_ in reversed(self.record.former):
             former = await self._left(id_)
@@ -112,7 +112,7 @@ class RemoteRun:
         return record, new
 
     async def _left(self, id_: str) -> Present | None:
-        """Return a resource that was replaced; None if it is gone, also if the provider finds the new one then."""
+        """Return a replaced resource; None if it is gone, even if the provider finds the new one in its place."""
         found = await self.calls.read(id_)
         return found if found is not None and found.id == id_ else None
 
@@ -120,7 +120,7 @@ class RemoteRun:
         return any(each.replaces for each in self._differences(seen))
 
     async def _clear(self, users: Sequence[str] = ()) -> bool:
-        """Delete what replacements have left, unless others still use it; return whether something was deleted."""
+        """Delete replaced resources that others no longer use; return whether any was deleted."""
         deleted = False
         for id_ in self.record.former:
             if (left := await self._left(id_)) is not None:
@@ -133,7 +133,7 @@ class RemoteRun:
         return deleted
 
     async def _delete_former(self, left: Present) -> None:
-        """Delete what a replacement has left. If that fails, this resource is usable nevertheless."""
+        """Delete a replaced resource. If that fails, this resource is usable nevertheless."""
         await self._announce()
         former = f"the former {self.word} {left.id}"
         try:
@@ -167,7 +167,7 @@ class RemoteRun:
         else:
             report.did(report.effect._replace(detail=f"{report.effect.detail}, kept {what}"), applied=True)
 
-    # -- what should be ----------------------------------------------------------------------------------------------
+    # -- the declaration ----------------------------------------------------------------------------------------------
 
     async def _absent(self, record: RemoteRecord | None, seen: Present | None) -> bool:
         if seen is None:
@@ -180,14 +180,14 @@ class RemoteRun:
             self._leave(self.what, users)
             return True
         await self._announce()
-        self.ctx.report.deletes_later = self.apply and bool(self.ctx.assignment.users().every)  # should it fail
+        self.ctx.report.deletes_later = self.apply and bool(self.ctx.assignment.users().every)  # if it fails
         doubt = ""
         try:
             await self.calls.delete(seen, dry_run=not self.apply)
         except (Permanent, Temporary) as error:
             if self.apply or not users:
                 raise
-            doubt = f", may be refused: {error}"  # a plan cannot tell what the server refuses once the users are gone
+            doubt = f", may be refused: {error}"  # a plan cannot know what the server refuses once the users are gone
         self.ctx.report.deletes_later = False
         self._removed(seen, doubt)
         if self.apply:
@@ -214,14 +214,14 @@ class RemoteRun:
         return differences(self.kind.model, seen.state, self.calls.inputs, (), hidden)
 
     async def _differing(self, record: RemoteRecord | None, seen: Present) -> tuple[str, ...]:
-        """Return the write-only arguments that differ: the provider says so, or others were sent last."""
+        """Return the write-only arguments that differ: the provider says so, or other values were sent last."""
         given = [name for name in self.kind.write_only if name in self.calls.inputs]
         if given and not await proves(self.ctx, self.kind, self.calls.inputs, record.hidden if record else ""):
             return tuple(given)
         return tuple(name for name in seen.differs if name in given)
 
     async def _as_declared(self, record: RemoteRecord | None, seen: Present) -> bool:
-        """Remember what was read, if that is new, and send what others receive."""
+        """Record the resource if it has changed, and send the values that others receive."""
         if self.apply:
             state = self.kind.payloads.pack_state(self.kind.model, without_secrets(seen.state))
             stored = self.record.stored
@@ -234,13 +234,13 @@ class RemoteRun:
 
     async def _create(self) -> bool:
         def created(made: Present) -> dict[str, Any]:
-            return self.told.created({**made.state, **self.calls.inputs})
+            return self.masked.created({**made.state, **self.calls.inputs})
 
         await self._change(self._creation(), Effect(("create",), self.what), created, {})
         return False
 
     def _creation(self, former: Present | None = None) -> Callable[..., Awaitable[Present | None]]:
-        """Return what creates the resource, perhaps in place of a former one."""
+        """Return the call that creates the resource, perhaps in place of a former one."""
 
         async def create(*, dry_run: bool) -> Present | None:
             return await (self.calls.create(dry_run=True) if dry_run else self.record.create(former))
@@ -250,12 +250,14 @@ class RemoteRun:
     async def _update(self, seen: Present, found: Sequence[Difference]) -> bool:
         names = ", ".join(each.path for each in found)
         effect = Effect(("change",), self.what, names) if names else Effect(("repair",), self.what)
-        changes = self.told.changed(seen.state, self.calls.inputs, found) or {"unfinished": {"old": True, "new": False}}
+        changes = self.masked.changed(seen.state, self.calls.inputs, found) or {
+            "unfinished": {"old": True, "new": False}
+        }
 
         async def update(*, dry_run: bool) -> Present | None:
             return await self.calls.update(seen, dry_run=dry_run)
 
-        await self._change(update, effect, lambda _: changes, self.told.before(seen.state, found))
+        await self._change(update, effect, lambda _: changes, self.masked.before(seen.state, found))
         if not self.apply:
             self._send_identifier(seen)
         return False
@@ -263,7 +265,10 @@ class RemoteRun:
     async def _replace(self, seen: Present, found: Sequence[Difference], *, delete_first: bool) -> bool:
         because = f"because of another {', '.join(each.path for each in found if each.replaces)}"
         effect = Effect(("replace",), self.what, detail=f", {because}")
-        changes, before = self.told.changed(seen.state, self.calls.inputs, found), self.told.before(seen.state, found)
+        changes, before = (
+            self.masked.changed(seen.state, self.calls.inputs, found),
+            self.masked.before(seen.state, found),
+        )
         users = self.ctx.assignment.users().every
         if delete_first or not self.apply:
             await self._announce()
@@ -295,10 +300,10 @@ class RemoteRun:
         changes: Callable[[Present], dict[str, Any]],
         before: dict[str, Any],
     ) -> Present:
-        """Create or update the resource, report that, and remember it. With noop, only ask and report.
+        """Create or update the resource, report that, and record it.
 
-        `changes` tells them from what was made. The report comes first, because a run that was cancelled meanwhile ends
-        when the change is remembered.
+        With noop, only check and report. `changes` returns the changes, given the result. The report comes first,
+        because a run that was cancelled meanwhile ends once the change is recorded.
         """
         await self._announce()
         try:
@@ -317,7 +322,7 @@ class RemoteRun:
         return made
 
     async def _demand_done(self, made: Present) -> None:
-        """Raise `Permanent` if the resource still differs, by what the provider has returned."""
+        """Raise `Permanent` if the resource that the provider has returned still differs."""
         if self._differences(made) and (left := (await self.calls.diff(made, ()))[0]):
             raise self.calls.defect("Create or Update", f"{', '.join(each.path for each in left)} still differ")
 
@@ -329,15 +334,15 @@ class RemoteRun:
             self.ctx.report.begin(self._account)
 
     async def _account(self) -> None:
-        """After an error, report what differs from the resource before the run."""
+        """After an error, report the differences from the resource before the run."""
         before, now = self._seen, await self.calls.read(self.kind.ids.get(self.key, ""))
         if before is None or now is None:
             if now is not None:
-                self._did(Effect(("create",), self.what), self.told.created(now.state), {})
+                self._did(Effect(("create",), self.what), self.masked.created(now.state), {})
             elif before is not None:
                 self._removed(before)
             return
-        old, new = self.told.shown(before.state), self.told.shown(now.state)
+        old, new = self.masked.shown(before.state), self.masked.shown(now.state)
         changed = [name for name in self.kind.inputs if old.get(name) != new.get(name)]
         if changed:
             changes = {name: {"old": old.get(name), "new": new.get(name)} for name in changed}
@@ -354,9 +359,13 @@ class RemoteRun:
         return False
 
     def _removed(self, seen: Present, doubt: str = "") -> None:
-        """Report that the resource has been deleted, or would be, with the doubt of a plan."""
+        """Report that the resource has been deleted or, in a plan, would be, with what a plan cannot know."""
         known = {name: value for name, value in seen.state.items() if name in self.kind.inputs}
-        self._did(Effect(("remove",), self.what, detail=doubt), self.told.removed(known), self.told.shown(known))
+        self._did(
+            Effect(("remove",), self.what, detail=doubt),
+            self.masked.removed(known),
+            self.masked.shown(known),
+        )
 
     def _send_identifier(self, seen: Present) -> None:
         """Send the identifier of a resource that keeps it until it is gone."""
@@ -364,9 +373,9 @@ class RemoteRun:
         self.ctx.report.known = (IDENTIFIER,)
 
     def _send(self, seen: Present) -> None:
-        """Send what others receive."""
+        """Send the values that others receive."""
         if not self.ctx.assignment.wanted:
             return
-        known = {**self.told.shown(seen.state), IDENTIFIER: seen.id}
+        known = {**self.masked.shown(seen.state), IDENTIFIER: seen.id}
         keys = [key for key in self.ctx.assignment.wanted if known.get(key) is not None]
         self.ctx.send(**{key: known[key] for key in keys})

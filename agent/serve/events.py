@@ -77,13 +77,13 @@ class Subscriptions:
 
 
 async def _end_of(reader: asyncio.StreamReader) -> None:
-    """Wait until the client disconnects. What it sends is ignored."""
+    """Wait until the client disconnects. Data that it sends is ignored."""
     while await reader.read(1024):
         pass
 
 
 async def _send(messages: AsyncIterator[dict[str, Any]], first: bytes, writer: asyncio.StreamWriter) -> None:
-    """Send events, and a comment in each quiet time, until the agent stops."""
+    """Send events, and a comment after `BEAT` seconds without one, until the agent stops."""
     await _write(first, writer)
     following = asyncio.ensure_future(anext(messages))
     try:

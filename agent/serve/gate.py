@@ -1,7 +1,7 @@
-"""Admits requests by TCP that have the token, and that are for a name of this server.
+"""Access control for TCP: admits requests that have the token and are for a name of this server.
 
-Every user of the host can connect to a port. The token keeps them out; the names keep out web pages whose own name
-was made to lead to this host (DNS rebinding).
+Every user of the host can connect to a port; the token keeps these users out. The check of the name keeps out web pages
+whose own name was made to resolve to this host (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BYTES = 32
 
 
 class Gate:
-    """Refuses requests without the token, and those for other names. Without a token everything is let through."""
+    """Refuses requests without the token, and those for other names. If no token is set, all requests are admitted."""
 
     def __init__(self, token: str = "", names: Collection[str] = ()) -> None:
         self._token = f"Bearer {token}" if token else ""

@@ -1,7 +1,7 @@
-"""HTTP/1.1 (RFC 9112) as far as this server speaks it: one request without a body in each connection.
+"""The part of HTTP/1.1 (RFC 9112) that this server uses: one request without a body in each connection.
 
-There is nothing to smuggle: a request with a body, a second one in a connection, and every deviation from the grammar
-are refused, and the connection ends with the response.
+Request smuggling is impossible: a request with a body, a second one in a connection, and every deviation from the
+grammar are refused, and the connection ends with the response.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def parsed(head: bytes) -> Request:
 
 
 def _headers(lines: list[str]) -> dict[str, str]:
-    """Return the header fields; one that is repeated is refused. Raises `HttpError`."""
+    """Return the header fields. Raises `HttpError`, also for a repeated field."""
     if len(lines) > HEADERS:
         raise HttpError(431, f"there are more than {HEADERS} header fields")
     headers: dict[str, str] = {}
@@ -152,7 +152,7 @@ def head_of(status: int, kind: str, headers: Mapping[str, str], length: int | No
 
 
 def response(status: int, body: Any, headers: Mapping[str, str] | None = None, *, head_only: bool = False) -> bytes:
-    """Return a response with a JSON document; bytes are a document already."""
+    """Return a response with a JSON document; bytes are a finished document."""
     data = body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode()
     head = head_of(status, JSON, headers or {}, len(data))
     return head if head_only else head + data

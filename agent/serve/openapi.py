@@ -28,7 +28,7 @@ FAILURES = {
 
 
 class _Schemas(GenerateJsonSchema):
-    """Makes the schemas of records as they are sent: all fields, without those that are private.
+    """Makes the schemas of records as they are sent: all fields, without private ones.
 
     A field that may be private is not required.
     """
@@ -48,7 +48,7 @@ class _Schemas(GenerateJsonSchema):
 
 
 def tables() -> dict[str, type[Model]]:
-    """Return the models of all tables that users are shown, by table. Imports the models."""
+    """Return the models of all public tables, by table. Imports the models."""
     from holdfast.agent.records import models  # noqa: F401, PLC0415 - declares them
 
     registry.load_extensions()

@@ -17,7 +17,7 @@ class Parameter(NamedTuple):
 
     name: str
     schema: Mapping[str, Any]
-    """Its JSON schema."""
+    """The JSON schema of the parameter."""
     text: str
     read: Callable[[str], Any]
     """Returns the value of a text. Raises `ValueError`."""
@@ -45,7 +45,7 @@ def _count(most: int, default: int) -> dict[str, Any]:
 
 
 ANSWER, STREAM = 10, 3600
-"""Seconds that the agent has for an answer, and that a stream lasts, by default."""
+"""Default seconds within which the agent must answer, and for which a stream lasts."""
 AFTER = Parameter("after", {"type": "string"}, "Only records with greater IDs: `next` of the previous page.", str)
 BEFORE = Parameter("before", {"type": "string"}, "Only records with smaller IDs.", str)
 LIMITED = Parameter("limit", _count(MOST, 100), "Most records of the page.", _number(MOST))

@@ -1,4 +1,4 @@
-"""What the server answers: pages of records, single records, the stream of writes, and the OpenAPI document."""
+"""The answers of the server: pages of records, single records, the stream of writes, and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Routes:
         await asyncio.wait_for(writer.drain(), PATIENCE)
 
     async def _found(self, request: Request) -> Any:
-        """Return the document that a request asks for. Raises `HttpError`."""
+        """Return the requested document. Raises `HttpError`."""
         match request.path:
             case (version, "openapi.json") if version == VERSION:
                 parameters.values(request, ())

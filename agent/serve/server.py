@@ -1,4 +1,4 @@
-"""The process of `holdfast serve`: where it listens, and how it begins and ends."""
+"""The process of `holdfast serve`: its address, its start and its end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ServeError(HoldfastError):
 
 
 class ListenAddress(NamedTuple):
-    """Where to listen: a path, or a port of the loopback."""
+    """The address to listen at: a path, or a port of the loopback interface."""
 
     path: Path | None = None
     host: str = ""

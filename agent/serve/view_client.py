@@ -16,7 +16,7 @@ from holdfast.agent.control.schema import REFUSALS, ControlError, encode, unix_s
 MOST = 16 << 20
 """Most bytes of one message of the agent."""
 ASKING = 4
-"""Most requests at once, besides subscriptions: the agent serves viewers one after the other anyway."""
+"""Most requests at once, in addition to subscriptions: the agent serves viewers one after the other anyway."""
 
 
 class ViewClient:

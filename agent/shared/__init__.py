@@ -1,1 +1,1 @@
-"""What hosts share by way of etcd: the strings and host maps of `Context.world`, and which agents run."""
+"""Data that hosts share by etcd: the strings and host maps of `Context.world`, and which agents run."""

@@ -1,4 +1,4 @@
-"""What other hosts may know about this one."""
+"""The description of this host for other hosts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from holdfast.agent.health import HealthCondition
 
 
 class Description(NamedTuple):
-    """What other hosts may know about this one."""
+    """The public data of this host."""
 
     host: Mapping[str, Any]
-    """The fields of its `Host`; empty while they are not known."""
+    """The fields of its `Host`; empty while they are unknown."""
     conditions: Sequence[HealthCondition]
-    """The present problems of its agent."""
+    """The present problems of the agent."""
 
 
 Describe = Callable[[], Description]

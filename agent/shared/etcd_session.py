@@ -1,4 +1,4 @@
-"""One connection to etcd, which comes back by itself. Imported only if the settings name a cluster."""
+"""One connection to etcd, which is restored after a loss. Imported only if the settings name a cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUIET = "GRPC_VERBOSITY"
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Set the variable for the import, unless it is set; commands of states shall not see it."""
+    """Set the variable during the import, unless it is set; commands of states must not see it."""
     given = QUIET in os.environ
     os.environ.setdefault(QUIET, "NONE")
     try:
@@ -48,13 +48,16 @@ with _quiet():
 UNCACHED: tuple[type[Model], ...] = (*models.UNCACHED, models.Host, models.ResourceStatus, models.Condition)
 """Models whose records in etcd the cache does not hold: no resource reads those of other hosts."""
 ROOM = 4 * SHARED_LIMIT
-"""Most bytes of the records that this host reads, whatever others have written. Text may take more as JSON."""
+"""Most bytes of the records that this host reads, however much others have written. Text may take more as JSON."""
 ANSWER = 5.0
 """Seconds in which a member must answer a request."""
 
 
 class EtcdSession:
-    """The strings in etcd, as an async context manager. `tell` is called with what is wrong, which may be nothing."""
+    """The strings in etcd, as an async context manager.
+
+    `tell` is called with the present trouble, which may be empty.
+    """
 
     def __init__(
         self,
@@ -86,17 +89,17 @@ class EtcdSession:
         await self._stack.aclose()
 
     async def run(self) -> None:
-        """Tell other hosts about this one until cancelled."""
+        """Publish the description of this host until cancelled."""
         await (self._membership.run() if self._membership else asyncio.Event().wait())
 
     def changed(self) -> None:
-        """Note that other hosts may have to be told something else."""
+        """Note that the description of this host may have changed."""
         if self._membership:
             self._membership.wake.set()
 
 
 def read_access(settings: EtcdSettings) -> Access:
-    """Return how to reach the cluster. Raises `Unavailable`. Blocks."""
+    """Return the access to the cluster. Raises `Unavailable`. Blocks."""
     members = settings.members
     tls = None
     if any(each.encrypted for each in members):

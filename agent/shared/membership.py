@@ -1,4 +1,4 @@
-"""What etcd knows about this host: a record that stays, and one that is there while the agent runs."""
+"""The records of this host in etcd: one that stays, and one that exists while the agent runs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from holdfast.agent.shared.description import Describe
 UNWRITTEN = "etcd-unwritten"
 """Code of the health condition for a record of this host that cannot be written though etcd answers."""
 TTL = 30.0
-"""Seconds after which an agent that was killed, or that cannot reach etcd, is no longer there."""
+"""Seconds after which the record of an agent that was killed, or that cannot reach etcd, disappears."""
 RETRY, REST = 5.0, 1.0
-"""Seconds between two tries, and between two writes."""
+"""Seconds between two attempts, and between two writes."""
 
 
 class PresentCondition(Struct):
@@ -52,21 +52,21 @@ class Membership:
         self.wake = asyncio.Event()
 
     async def run(self) -> None:
-        """Keep the records as they should be until cancelled."""
+        """Keep the records up to date until cancelled."""
         try:
             while True:
                 try:
                     async with self._api.lease(TTL) as lease:
                         await self._keep(lease)
                 except (NorthboundError, LeaseEnded) as error:
-                    if not self._driver.trouble:  # otherwise, that is the reason
+                    if not self._driver.trouble:  # otherwise, the end of the lease is the reason
                         self._health.set(UNWRITTEN, f"cannot write the records of this host in etcd: {error}")
                     await asyncio.sleep(RETRY)
         finally:
             self._health.clear(UNWRITTEN)
 
     async def _keep(self, lease: Lease) -> None:
-        """Write the records whenever they differ from what was written, until the lease has ended."""
+        """Write the records whenever the description differs from the written one, until the lease has ended."""
         ending = asyncio.create_task(lease.ended.wait(), name="etcd lease")
         ending.add_done_callback(lambda _: self.wake.set())
         written: list[Put] = []

@@ -1,6 +1,6 @@
-"""The database in which the strings of `Context.world` are: that of this host, or etcd while the settings name it.
+"""The database of the strings of `Context.world`: that of this host, or etcd while the settings name it.
 
-A task keeps the connection to etcd, and tries again for as long as there is none. gRPC is imported only for that.
+A task keeps the connection to etcd, and retries while there is none. gRPC is imported only for that.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 UNAVAILABLE = "etcd-unavailable"
 """Code of the health condition for a cluster that cannot be used."""
 PATIENCE, BRIEF = 8.0, 1.0
-"""Most seconds of one call; while etcd is known to be away."""
+"""Most seconds of one call; the same while etcd is known to be out of reach."""
 START = 3.0
 """Seconds for which calls wait for the first connection: states wait for each other in the first pass."""
 RETRIES = (0.5, 1.0, 2.0, 5.0)
-"""Seconds between two tries to connect; the last value repeats."""
+"""Seconds between two attempts to connect; the last value repeats."""
 END = 1.0
-"""Most seconds to tell etcd that the agent stops."""
+"""Most seconds for the message to etcd that the agent stops."""
 INSTALL = "install the extra `fleet`: pip install 'holdfast[fleet]'"
 
 
@@ -47,13 +47,13 @@ class WorldDatabase:
         self._task: asyncio.Task[None] | None = None
         """Keeps the connection to etcd; None: the strings are in the database of this host."""
         self._tried = asyncio.Event()
-        """Set once the first try to connect has ended, or takes long."""
+        """Set once the first attempt to connect has ended, or takes long."""
         self._session: EtcdSession | None = None
         self._blocking = Blocking(1)
         self.trouble = ""
         """Why etcd cannot be used now; empty while it can."""
         self.moved = asyncio.Event()
-        """Set once the strings are in another database, or can be reached again. Then there is a new event."""
+        """Set once the strings are in another database, or can be reached again; a new event takes its place."""
 
     @property
     def patience(self) -> float:
@@ -67,7 +67,7 @@ class WorldDatabase:
 
     async def records(self) -> WorldRecords:
         """Return the records. Raises `Unavailable`, and what `open_local` raises."""
-        while self.remote:  # other settings may come meanwhile
+        while self.remote:  # the settings may change meanwhile
             if self._shared is not None:
                 return self._shared
             if self._tried.is_set():
@@ -80,7 +80,7 @@ class WorldDatabase:
     async def use(self, settings: EtcdSettings, host: str, describe: Describe | None = None) -> None:
         """Apply settings, and the name of this host. Does not wait for etcd.
 
-        `describe` returns what other hosts may know about this one; None: they are told nothing.
+        `describe` returns the description of this host for others; None: nothing is published.
         """
         if (settings, host) == self._used:
             return
@@ -130,13 +130,13 @@ class WorldDatabase:
             tries += 1
 
     def _follow(self, trouble: str) -> None:
-        """Note why the connection was lost, or that it is there: what was seen before may have changed meanwhile."""
+        """Note why the connection was lost, or that it works again: strings may have changed meanwhile."""
         self._tell(trouble)
         if not trouble:
             self._move()
 
     def _slow(self) -> None:
-        """Note that a try to connect takes long; what was wrong with the one before is known better."""
+        """Note that an attempt to connect takes long; the error of an earlier attempt says more."""
         self._failed(self.trouble or "etcd has not answered yet")
 
     def _failed(self, trouble: str) -> None:
@@ -157,7 +157,7 @@ class WorldDatabase:
 
 
 def _load() -> type[EtcdSession]:
-    """Import what talks to etcd. Raises `Unavailable` if it is not installed. Blocks."""
+    """Import the client of etcd. Raises `Unavailable` if it is not installed. Blocks."""
     try:
         from holdfast.agent.shared.etcd_session import EtcdSession  # noqa: PLC0415 - most agents share nothing
     except ImportError as error:

@@ -37,10 +37,10 @@ class Pause(ControlRequest, verb="pause"):
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
         """Return the pauses, each with its end."""
-        from holdfast.agent.records.askers import asker
+        from holdfast.agent.records.actors import actor_of
 
         answer = await agent.pausing.pause(self.patterns, self.reason, self.seconds)
-        agent.recorder.note("pause", self.patterns, f"{answer['text']}", asker(client.peer))
+        agent.recorder.note("pause", self.patterns, f"{answer['text']}", actor_of(client.peer))
         return answer
 
 

@@ -24,9 +24,9 @@ class Recheck(ControlRequest, verb="recheck"):
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
         """Begin; `paused` says whether the check waits for `resume`."""
-        from holdfast.agent.records.askers import asker
+        from holdfast.agent.records.actors import actor_of
 
-        agent.recorder.asked(asker(client.peer))
+        agent.recorder.asked(actor_of(client.peer))
         agent.engine.recheck()
         return {"paused": agent.engine.paused}
 

@@ -29,10 +29,10 @@ class Resume(ControlRequest, verb="resume"):
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
         """Return the remaining pauses."""
-        from holdfast.agent.records.askers import asker
+        from holdfast.agent.records.actors import actor_of
 
         answer = await agent.pausing.resume(self.patterns)
-        agent.recorder.note("resume", self.patterns, answer["text"], asker(client.peer))
+        agent.recorder.note("resume", self.patterns, answer["text"], actor_of(client.peer))
         return answer
 
 

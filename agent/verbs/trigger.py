@@ -30,9 +30,9 @@ class Trigger(ControlRequest, verb="trigger"):
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
         """Return the outcome: `text` in a sentence, `result` for programs."""
-        from holdfast.agent.records.askers import asker
+        from holdfast.agent.records.actors import actor_of
 
-        return await agent.triggers.trigger(self.identity, partial(agent.recorder.asked, asker(client.peer)))
+        return await agent.triggers.trigger(self.identity, partial(agent.recorder.asked, actor_of(client.peer)))
 
 
 @verb(AGENT)

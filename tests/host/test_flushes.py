@@ -182,7 +182,7 @@ async def test_a_second_waiter_sees_the_end_of_a_running_flush(tmp_path: Path, m
 
     monkeypatch.setattr(SafeDirectory, "sync", sync)
     async with host(tmp_path) as one:
-        one.flushes.owe(paths.directory(str(tmp_path)))
+        one.flushes.add(paths.directory(str(tmp_path)))
         first, second = asyncio.create_task(one.flushes.done()), asyncio.create_task(one.flushes.done())
         await asyncio.sleep(0)
         await asyncio.sleep(0)

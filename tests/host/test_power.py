@@ -142,7 +142,7 @@ async def test_logind_cannot_cancel_a_shutdown_of_systemd(system, following):
 
 async def test_a_shutdown_whose_end_is_not_reported_ends(system, following, monkeypatch):
     """If logind is killed meanwhile, the agent keeps asking for the state."""
-    monkeypatch.setattr(power, "DOUBT", 0.01)
+    monkeypatch.setattr(power, "PERIOD", 0.01)
     system.preparing = True
     system.logind("PrepareForShutdown", True)
     await system.until("down")

@@ -53,7 +53,7 @@ def test_a_copy_that_failed_on_a_full_disk_is_made_at_the_next_reload(
         first = snapshot.look(lambda: opened(str(source), trusted=True), None)
     assert first is not None
     assert "No space left on device; run `holdfast reload`" in store.trouble
-    pin = SourceVersion(first.digest, opened(str(source), trusted=True).looks)
+    pin = SourceVersion(first.digest, opened(str(source), trusted=True).metadata)
 
     assert snapshot.look(lambda: opened(str(source), trusted=True), pin) is not None
     assert (store.trouble, store.get(pin.digest)) == ("", b"content")

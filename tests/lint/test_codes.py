@@ -22,7 +22,7 @@ RAISERS = [
     ROOT / "agent/facts.py",
 ]
 RAISERS += [
-    ROOT / "agent/needs.py",
+    ROOT / "agent/function_check.py",
     ROOT / "agent/paths.py",
     ROOT / "agent/cli/options.py",
     ROOT / "agent/verbs/check.py",

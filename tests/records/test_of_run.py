@@ -19,8 +19,8 @@ from holdfast.agent.engine.model.events import Notice, PassStarted, Ran
 from holdfast.agent.northbound.drivers import sqlite_groups
 from holdfast.agent.northbound.drivers.sqlite import SqliteDriver
 from holdfast.agent.records import of_run
-from holdfast.agent.records.askers import COMMAND as COMMAND_LENGTH
-from holdfast.agent.records.askers import this_process
+from holdfast.agent.records.actors import COMMAND as COMMAND_LENGTH
+from holdfast.agent.records.actors import this_process
 from holdfast.agent.records.of_run import recorded
 from holdfast.resources.secrets import Redactor
 from holdfast_process import COMMAND, Agent, Tree, environment, holdfast

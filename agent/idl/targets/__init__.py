@@ -15,7 +15,7 @@ GROUP: Final = "holdfast.idl.targets"
 BUILT_IN: Final[Mapping[str, str]] = {
     name: f"holdfast.agent.idl.targets.{name}:TARGET" for name in ("docs", "jsonschema", "python", "typescript")
 }
-"""Name of each target of this folder -> `module:attribute`; a module is imported when its target is asked for."""
+"""Name of each target of this folder -> `module:attribute`; a module is imported when its target is used."""
 
 
 class PackageTarget(Protocol):

@@ -1,4 +1,4 @@
-"""Patterns of the language, which are those of Python, as regular expressions of JavaScript with the same meaning."""
+"""Translates patterns of the language, which are those of Python, to regular expressions of JavaScript."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SYNTAX: Final = frozenset("\\^$.*+?()[]{}|/")
 
 
 def javascript(pattern: str) -> str:
-    """Return the expression that matches the same whole texts. Raises `ValueError`, which says what has no counterpart.
+    """Return the expression that matches the same whole texts.
 
-    It is for the flag `u` of JavaScript.
+    Raises `ValueError` for a part without a counterpart. The expression needs the flag `u` of JavaScript.
     """
     parts = _parser.parse(pattern)
     if unknown := parts.state.flags & ~(re.UNICODE | re.ASCII | re.DOTALL | re.VERBOSE):
@@ -112,7 +112,7 @@ class _Translation:
 
 
 def _character(code: int, *, inside: bool = False) -> str:
-    """Return a character, escaped where that is needed or helps to read it; `inside` a class, a hyphen is as well."""
+    """Return a character, escaped where that is needed or more readable; `inside` a class, a hyphen is escaped, too."""
     text = chr(code)
     if text in SYNTAX or (inside and text == "-"):
         return f"\\{text}"

@@ -11,7 +11,7 @@ from holdfast.agent.model.package import Package
 
 
 class JsonSchemaTarget:
-    """Generates one schema, of state files with states of this package and of any others."""
+    """Generates one schema, for state files with states of this package and of any other."""
 
     name = "jsonschema"
 

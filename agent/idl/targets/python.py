@@ -26,7 +26,7 @@ class PythonTarget:
     name = "python"
 
     def pack(self, package: Package) -> Mapping[str, str]:
-        """Return one module for each source, and the mark that tells type checkers that the modules have types."""
+        """Return one module for each source, and the marker file for type checkers (`py.typed`)."""
         modules = {f"{module.name}.py": _Pack(package, module, _PackTypes(module)).text() for module in package.modules}
         return {**modules, "py.typed": ""}
 
@@ -88,7 +88,7 @@ class _Pack(PythonModule):
 
 
 def _docs(kind: KindModel) -> Docs:
-    """Return the documentation of a resource, with what only its provider sets."""
+    """Return the documentation of a resource, with the fields that only its provider sets."""
     outputs = [f"`{each.name}`" for each in kind.fields if each.out]
     told = (
         [f"The provider sets {' and '.join(filter(None, [', '.join(outputs[:-1]), outputs[-1]]))}."] if outputs else []

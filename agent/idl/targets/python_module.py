@@ -1,4 +1,4 @@
-"""A generated module of Python: what stubs of providers and modules for users have in common."""
+"""A generated module of Python: the common part of stubs of providers and modules for users."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class PythonModule(ABC):
         options: str = "kw_only=True",
         more: Sequence[str] = (),
     ) -> str:
-        """Return the dataclass of a struct. `above` is its comment; `more` is what its body begins with."""
+        """Return the dataclass of a struct. `above` is its comment; `more` is the beginning of its body."""
         decorator = f"@{self.types.module('dataclasses')}.dataclass(frozen=True, {options})"
         lines = [*comment(above), decorator, f"class {name}({self.types.of_library(base)}):"]
         body = [f"{INDENT}{each}" for each in more]

@@ -29,12 +29,12 @@ BUILTINS = {
 class PythonTypes(ABC):
     """The annotations of one generated module, which collect the imports that they need.
 
-    A field hides what has the same name outside of its class, for type checkers and for the defaults of the fields
-    below it. So a module or class of Python whose name a field has is used under another name.
+    A field hides an outer name that equals its own, for type checkers and for the defaults of the fields below it. So a
+    module or class of Python whose name equals that of a field is imported under another name.
     """
 
     library: ClassVar[str]
-    """What generated modules of this kind import from holdfast."""
+    """The module of holdfast that generated modules of this sort import."""
 
     def __init__(self, module: Module) -> None:
         self.home = module.name
@@ -46,7 +46,7 @@ class PythonTypes(ABC):
         self._expanding = False
 
     def imports(self) -> list[str]:
-        """Return the import statements of the top, after everything else of the module has been made."""
+        """Return the import statements at the top. Call this after the rest of the module has been made."""
         renamed = "" if self.free(self.library) == self.library else f" as {self.free(self.library)}"
         parts = (sorted(self._standard), [f"from holdfast import {self.library}{renamed}"])
         return ["from __future__ import annotations", *(line for part in parts if part for line in ("", *part))]

@@ -16,7 +16,7 @@ MAKERS = {"moment": "moment", "duration": "duration", "path": "path", "address":
 
 
 class TypeScriptModule:
-    """What both kinds of modules have in common."""
+    """The common part of both sorts of modules."""
 
     runtime: str
     """Module of the runtime that it uses."""
@@ -98,12 +98,12 @@ class TypeScriptModule:
         yield from documented(Docs(field.doc), INDENT, more, field.deprecated, field.since)
 
     def _member(self, field: Field) -> str:
-        """Return name and type: what may be left out may also be given as undefined."""
+        """Return name and type: an optional member may also be undefined."""
         name, word = wire(field), self._word(field)
         return f"{name}: {word}" if field.required else f"{name}?: {word} | undefined"
 
     def _word(self, field: Field) -> str:
-        """Return the type of the field as its reader gets it."""
+        """Return the type of the field for code that reads it."""
         word = self.types.word(field.type)
         if not field.secret:
             return word
@@ -157,7 +157,7 @@ class PackModule(TypeScriptModule):
             yield f'import {{ PACKAGE as $PACKAGE }} from "{self.types.path(f"{self.folder}/package")}.js";'
 
     def _word(self, field: Field) -> str:
-        """Return the type of the field as its writer may give it."""
+        """Return the type of the field for code that writes it."""
         plain = self.types.word(field.type)
         return f"{plain} | $.Secret<{plain}>" if field.secret else plain
 

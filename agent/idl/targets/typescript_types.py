@@ -11,7 +11,7 @@ from holdfast.agent.model.package import Module
 from holdfast.agent.model.types import Type
 
 SAFE = 2**53 - 1
-"""Greatest whole number up to which the `number` of TypeScript is exact."""
+"""Greatest whole number that the `number` of TypeScript represents exactly."""
 PLAIN = {
     "any": "$.Json",
     "none": "null",

@@ -1,6 +1,6 @@
-"""What a database must do: transactions at revisions, a watch of all changes in their order, and leases.
+"""The contract of a database: transactions at revisions, a watch of all changes in their order, and leases.
 
-A revision is a number that each transaction raises. A row has the revision of the transaction that wrote it last.
+A revision is a number that each transaction increases. A row has the revision of the transaction that wrote it last.
 Drivers know tables, IDs and bytes, but no models.
 """
 
@@ -36,7 +36,7 @@ class Put(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Delete a row; one that does not exist is no error."""
+    """Delete a row; it is no error if the row does not exist."""
 
     table: str
     id: str
@@ -58,7 +58,7 @@ class Unchanged(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What one transaction may contain."""
+    """Limits of one transaction."""
 
     operations: int
     """Most writes and conditions."""
@@ -111,7 +111,8 @@ class WatchBatch(NamedTuple):
     """The changes of one or more transactions, in order."""
 
     revision: int
-    """The database's revision after them. A batch without changes only says that nothing else happened until then."""
+    """The database's revision after them. A batch without changes says only that nothing else was written until
+    then."""
     changes: Sequence[RowChange]
 
 
@@ -175,7 +176,7 @@ class Driver(ABC):
 
     @abstractmethod
     async def get(self, table: str, id: str) -> TableRow | None:
-        """Return a row as it is now, past all caches; None if there is none."""
+        """Return a row as it is now, without any cache; None if there is none."""
 
     @abstractmethod
     async def commit(self, transaction: DbTransaction) -> int:
@@ -196,7 +197,7 @@ class Driver(ABC):
 
     @abstractmethod
     async def compact(self, before: int) -> None:
-        """Forget the changes before a revision, but not its own; the rows stay."""
+        """Forget the changes before a revision, but not those of the revision itself; the rows stay."""
 
     @abstractmethod
     async def grant(self, ttl: float) -> int:
@@ -204,8 +205,8 @@ class Driver(ABC):
 
     @abstractmethod
     async def keep_alive(self, lease: int) -> None:
-        """Let a lease begin again. Raises `LeaseEnded`."""
+        """Restart the time of a lease. Raises `LeaseEnded`."""
 
     @abstractmethod
     async def revoke(self, lease: int) -> None:
-        """End a lease and delete its rows; one that has ended is no error."""
+        """End a lease and delete its rows; it is no error if the lease has ended."""

@@ -43,9 +43,9 @@ from holdfast.agent.northbound.errors import Compacted, Invalid, Unavailable
 
 PREFIX = "/holdfast/nb/"
 PAGE = 1000
-"""Rows that one request reads."""
+"""Most rows that one request reads."""
 RETRIES = (0.05, 0.2, 0.5, 1.0, 2.0)
-"""Seconds between two tries to resume a watch; the last value repeats."""
+"""Seconds between two attempts to resume a watch; the last value repeats."""
 ASCENDING, DESCENDING, BY_KEY, BY_REVISION = 1, 2, 0, 3
 """RangeRequest.sort_order and sort_target."""
 LEASES = "$lease"
@@ -61,7 +61,7 @@ class EtcdDriver(Driver):
     """A cluster, or a part of its keys. `renew` reads the access again, in a thread, before each connection.
 
     `room`: most bytes that `read` returns. A watch that has received more ends with `Compacted`, so that its consumer
-    reads again: what other hosts write takes at most twice as much memory.
+    reads again. So the writes of other hosts take at most twice this memory.
     """
 
     limits = Limits(operations=128, bytes=1_500_000)
@@ -176,7 +176,7 @@ class EtcdDriver(Driver):
     async def watch(self, after: int, tables: Sequence[str] | None = None) -> AsyncIterator[WatchBatch]:
         """Yield changes; the stream is resumed at another member as often as necessary.
 
-        `trouble` says why it cannot be.
+        While that fails, `trouble` says why.
         """
         tries, armed, seen = 0, False, _Seen(self._room)
         while not self._closing.is_set():
@@ -194,7 +194,7 @@ class EtcdDriver(Driver):
                 tries += 1
 
     async def compact(self, before: int) -> None:
-        """Let etcd forget the history before a revision."""
+        """Make etcd forget the history before a revision."""
         try:
             await self._connection.ask(COMPACT, message["CompactionRequest"](revision=before))
         except Rejected as error:
@@ -209,7 +209,7 @@ class EtcdDriver(Driver):
         return lease
 
     async def keep_alive(self, lease: int) -> None:
-        """Let a lease begin again."""
+        """Restart the time of a lease."""
         try:
             async for answer in self._connection.stream(KEEP_ALIVE, [message["LeaseKeepAliveRequest"](ID=lease)]):
                 if answer.TTL <= 0:
@@ -308,7 +308,7 @@ class EtcdDriver(Driver):
         return start, start[:-1] + bytes([start[-1] + 1])
 
     def _name(self, key: bytes) -> tuple[str, str] | None:
-        """Return the table and the ID of a key; None for a key of others: no text, or of no table."""
+        """Return the table and the ID of a key; None for a foreign key, which is not text or has no table."""
         try:
             table, separator, id = key[len(self._prefix) :].decode().partition("/")  # noqa: A001 - the field's own name
         except UnicodeDecodeError:
@@ -347,7 +347,7 @@ class EtcdDriver(Driver):
         return compare(result=EQUAL, target=MODIFIED, key=key, mod_revision=condition.revision)
 
     def _question(self, condition: Expect | Unchanged) -> Any:
-        """Return the read that tells, if the transaction fails, whether it was this condition."""
+        """Return the read that shows, if the transaction fails, whether this condition has failed."""
         if isinstance(condition, Unchanged):
             start, end = self._range(condition.table)
             request = message["RangeRequest"](
@@ -365,7 +365,7 @@ class _Seen:
         self._left = room
 
     def add(self, events: Sequence[Any], after: int) -> None:
-        """Count events. Raises `Compacted` if they are too many, so that their consumer reads the records instead."""
+        """Count events. Raises `Compacted` if there are too many, so that their consumer reads the records instead."""
         self._left -= sum(len(each.kv.value) for each in events)
         if self._left < 0:
             raise Compacted(after, after)

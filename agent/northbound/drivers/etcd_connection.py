@@ -1,4 +1,4 @@
-"""Connections to the members of an etcd cluster: one at a time, another one if it fails; TLS, users and tokens."""
+"""Connections to the members of an etcd cluster, one at a time: the next one if it fails; TLS, users and tokens."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ OPTIONS = [
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 ]
-"""A connection that is cut without a word is noticed after 15 seconds. Proxies of the environment are for HTTP."""
+"""A connection that breaks without a message is detected after 15 seconds. Proxies of the environment are for HTTP."""
 NOISE = re.compile(r"^failed to connect to all addresses; last error: ([A-Z_]+: )?(ipv[46]:\S+: )?")
-"""What precedes the reason in the text of an error of gRPC. The error of the driver names the member, too."""
+"""The text before the reason in an error of gRPC. The error of the driver names the member, too."""
 CREDENTIALS = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 LOST = (
     grpc.StatusCode.UNAVAILABLE,
@@ -36,9 +36,9 @@ LOST = (
     grpc.StatusCode.CANCELLED,
     grpc.StatusCode.INTERNAL,
 )
-"""Codes after which another member may answer. gRPC itself says INTERNAL when a connection ends in the middle."""
+"""Codes after which another member may answer. gRPC itself reports INTERNAL when a connection ends during a call."""
 OLD_TOKEN = ("invalid auth token", "auth revision is old", "revision of auth store is old")
-"""Parts of messages after which a new token helps."""
+"""Parts of messages after which the request may succeed with a new token."""
 NOT_DONE = ("no leader", "too many requests")
 """Parts of messages after which the request was certainly not executed."""
 
@@ -50,7 +50,7 @@ class Tls:
     """Certificates in PEM form."""
 
     ca: bytes | None = None
-    """Of those that sign the members' certificates; None: those that gRPC trusts."""
+    """Certificates of the authorities that sign those of the members; None: the ones that gRPC trusts."""
     certificate: bytes | None = None
     key: bytes | None = field(default=None, repr=False)
 
@@ -72,7 +72,7 @@ class Access:
 
 
 class Rejected(Exception):
-    """etcd has answered with an error that is the request's own."""
+    """etcd has answered with an error that concerns the request itself."""
 
     def __init__(self, code: grpc.StatusCode, text: str) -> None:
         super().__init__(text)
@@ -80,7 +80,7 @@ class Rejected(Exception):
 
 
 class Connection:
-    """Requests and streams to whichever member answers.
+    """Requests and streams to any member that answers.
 
     `renew` reads the access again; it is called in a thread before each connection, and may raise `Unavailable`.
     """
@@ -211,7 +211,10 @@ class Connection:
         self._token = answer.token
 
     async def _failed(self, channel: aio.Channel, error: aio.AioRpcError) -> str:
-        """Return why a request failed, for another try at the next member. Raises `Rejected` if that cannot help."""
+        """Return why a request failed, for another attempt at the next member.
+
+        Raises `Rejected` if that cannot help.
+        """
         text = error.details() or error.code().name
         if any(words in text for words in OLD_TOKEN):
             self._token = ""

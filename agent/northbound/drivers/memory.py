@@ -146,7 +146,7 @@ class MemoryDriver(Driver):
         return lease
 
     async def keep_alive(self, lease: int) -> None:
-        """Start its time again."""
+        """Restart the time of a lease."""
         known = self.memory.leases.get(lease)
         if known is None:
             raise LeaseEnded(f"the lease {lease} has ended")
@@ -154,7 +154,7 @@ class MemoryDriver(Driver):
         known.timer = self._timer(lease, known.ttl)
 
     async def revoke(self, lease: int) -> None:
-        """End it."""
+        """End a lease."""
         self._end(lease)
 
     def _timer(self, lease: int, ttl: float) -> asyncio.TimerHandle:

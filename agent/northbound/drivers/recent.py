@@ -1,4 +1,4 @@
-"""Recent changes in memory, from which watches are served: bounded, with an event for those that wait for the next."""
+"""Recent changes in memory, from which watches are served: bounded, with an event for watches that wait for more."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from operator import attrgetter
 from holdfast.agent.northbound.drivers.base import WatchBatch
 
 CHANGE = 200
-"""Bytes that a change takes, besides its data."""
+"""Bytes that a change takes, in addition to its data."""
 
 
 class RecentChanges:
@@ -57,12 +57,12 @@ class RecentChanges:
         return self._batches[bisect_right(self._batches, revision, key=attrgetter("revision")) :]
 
     def wake(self) -> None:
-        """Let all watches look again."""
+        """Wake all watches, so that they check again."""
         grown, self.grown = self.grown, asyncio.Event()
         grown.set()
 
     def _trim(self) -> None:
-        """Drop the older half, so that the cost of this is spread over many changes."""
+        """Drop the older half, so that the cost is spread over many changes."""
         kept, size = len(self._batches), 0
         while kept and size + _size(self._batches[kept - 1]) <= self._room // 2:
             kept -= 1

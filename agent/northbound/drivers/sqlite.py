@@ -18,24 +18,24 @@ from holdfast.agent.northbound.call_thread import CallThread
 from holdfast.agent.northbound.drivers import sqlite_groups, sqlite_tables
 from holdfast.agent.northbound.drivers.base import DbTransaction, Driver, Snapshot, TableRow, WatchBatch
 from holdfast.agent.northbound.drivers.recent import RecentChanges
-from holdfast.agent.northbound.drivers.sqlite_bell import CommitBell
 from holdfast.agent.northbound.drivers.sqlite_errors import Busy, Damaged
 from holdfast.agent.northbound.drivers.sqlite_file import RecordFile
 from holdfast.agent.northbound.drivers.sqlite_groups import REST, Call, GroupWriter
+from holdfast.agent.northbound.drivers.sqlite_notifier import CommitNotifier
 from holdfast.agent.northbound.drivers.sqlite_tables import Bounds, Commit, FileWriting
 from holdfast.agent.northbound.errors import NorthboundError, Unavailable
 
 T = TypeVar("T")
 
 POLL, AGENT_POLL = 0.1, 5.0
-"""Seconds between two looks for commits of other processes and for changes by other programs: an agent is idle most of
-the time, and is woken after commits."""
+"""Seconds between two checks for commits of other processes and for changes by other programs: a process that is not
+the agent, and the agent, which is idle most of the time and is woken after commits."""
 RETRY = 5.0
-"""Seconds between two tries to write while the file cannot be written."""
+"""Seconds between two attempts to write while the file cannot be written."""
 LONGEST = 30.0
-"""Most seconds between two looks for leases that have ended: the loop's clock stops while the system sleeps."""
+"""Most seconds between two checks for leases that have ended: the loop's clock stops while the system sleeps."""
 READ = 1000
-"""About the number of changes that a watch reads at once."""
+"""Approximate number of changes that a watch reads at once."""
 RECENT = 1 << 20
 """Bytes of recent changes that are kept in memory for watches."""
 
@@ -44,8 +44,8 @@ class SqliteDriver(Driver):
     """One file, in an existing directory that only trusted users can write.
 
     `agent`: this process owns the file and repairs it; a second such process is refused. `durable`: whether commits
-    survive a loss of power. `bounds`: how much of the history is kept. `unwatched`: tables of which watches are not
-    told, because no reader of the history needs them.
+    survive a loss of power. `bounds`: how much of the history is kept. `unwatched`: tables whose changes watches do not
+    report, because no reader of the history needs them.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class SqliteDriver(Driver):
         self.trouble = ""
         """Why the file cannot be written now; empty while it can."""
         self.renewed = ""
-        """Why the file was last recreated, and what became of its records; empty if it never was."""
+        """Why the file was last recreated, and what happened to its records; empty if it never was."""
         self.listen: Callable[[], None] = lambda: None
         """Called when `trouble` or `renewed` changes."""
         self._bounds = bounds or Bounds()
         self._file = RecordFile(path, agent=agent, durable=durable, unwatched=unwatched)
-        self._bell = CommitBell(path)
+        self._notifier = CommitNotifier(path)
         self._rung = asyncio.Event()
         self._agent = agent
         self._thread = CallThread("northbound")
@@ -100,11 +100,11 @@ class SqliteDriver(Driver):
             await self._end_leases()
             await self.trim()
         if self._agent:
-            self._bell.listen(self._rung.set)
+            self._notifier.listen(self._rung.set)
         self._poller = asyncio.create_task(self._poll(), name="northbound poll")
 
     async def close(self) -> None:
-        """Make the writes that wait, end all watches, and close the file."""
+        """Make the waiting writes, end all watches, and close the file."""
         if self._closed:
             return
         try:
@@ -114,7 +114,7 @@ class SqliteDriver(Driver):
 
     async def _stop(self) -> None:
         self._closed = True
-        self._bell.close()
+        self._notifier.close()
         self._recent.wake()
         if self._lease_timer:
             self._lease_timer.cancel()
@@ -150,7 +150,7 @@ class SqliteDriver(Driver):
         return await self._write(Commit(transaction))
 
     async def watch(self, after: int, tables: Sequence[str] | None = None) -> AsyncIterator[WatchBatch]:
-        """Yield changes: from memory if they are there, otherwise from the file."""
+        """Yield changes: from memory if it has them, otherwise from the file."""
         self._watches += 1
         try:
             async for batch in self._changes(after, tables):
@@ -217,7 +217,7 @@ class SqliteDriver(Driver):
         return lease
 
     async def keep_alive(self, lease: int) -> None:
-        """Let a lease begin again."""
+        """Restart the time of a lease."""
         await self._write(lambda writing: writing.keep_alive(lease))
 
     async def revoke(self, lease: int) -> None:
@@ -264,7 +264,7 @@ class SqliteDriver(Driver):
         else:
             self._recent.restart(batches[-1].revision)
         if not self._agent:
-            self._bell.ring()
+            self._notifier.notify()
         self._untrimmed += sum(len(batch.changes) for batch in batches)
         if self._untrimmed > self._bounds.changes // 10:
             self._start(self.trim())
@@ -295,10 +295,10 @@ class SqliteDriver(Driver):
         self.renewed = renewed
         self.listen()
 
-    # -- what happens by itself --------------------------------------------------------------------------------
+    # -- background work --------------------------------------------------------------------------------
 
     async def _poll(self) -> None:
-        """Look for commits of other processes and for changes by other programs; try to write again."""
+        """Check for commits of other processes and for changes by other programs; try to write again."""
         loop = asyncio.get_running_loop()
         tried = loop.time()
         while True:
@@ -325,7 +325,7 @@ class SqliteDriver(Driver):
             await self._end_leases()
 
     async def _end_leases(self) -> None:
-        """End the leases whose time is over, and return here when the next one ends."""
+        """End the leases whose time is over, and set the timer for the end of the next one."""
         left = await self._write(lambda writing: writing.end_leases())
         if self._lease_timer:
             self._lease_timer.cancel()
@@ -339,7 +339,7 @@ class SqliteDriver(Driver):
         self._start(self._end_leases())
 
     def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start a task that ends when the database is closed. Its errors are not lost: `trouble` has them."""
+        """Start a task that ends when the database is closed. `trouble` shows its errors."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -351,5 +351,5 @@ class SqliteDriver(Driver):
             task.exception()  # so that asyncio does not report it
 
     async def _finished(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of work that goes on to its end if the caller is cancelled."""
+        """Return the result of work that continues to its end even if the caller is cancelled."""
         return await asyncio.shield(self._start(work))

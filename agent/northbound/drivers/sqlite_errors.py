@@ -1,4 +1,4 @@
-"""What can be wrong with the file of the SQLite database, and how to cure it."""
+"""Errors of the file of the SQLite database, and how to fix them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from holdfast.agent.northbound.errors import Unavailable
 
 BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 UNSURE = frozenset({sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC})
-"""Errors of a flush: after a crash, the transaction may be there."""
+"""Errors of a flush: after a crash, the transaction may be in the file."""
 CURES = {
     sqlite3.SQLITE_FULL: "free some space on its file system",
     sqlite3.SQLITE_READONLY: "make the file and its file system writable",

@@ -1,8 +1,8 @@
-"""The file of the SQLite database: used by several processes, recreated if it is lost or damaged. Everything blocks.
+"""The file of the SQLite database: used by several processes, recreated if it is lost or damaged.
 
-A lock file decides which process may create the file or replace it: the agent holds the lock all the time, other
-processes for that moment. If another program removes or replaces the file, its content is copied from the open
-connection, so nothing is lost. If the file is damaged, it is set aside, and an empty one takes its place.
+All methods block. A lock file decides which process may create or replace the file: the agent holds the lock all the
+time, other processes only for that operation. If another program removes or replaces the file, its content is copied
+from the open connection, so nothing is lost. If the file is damaged, it is set aside, and an empty one takes its place.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from holdfast.agent.sqlite_files import (
 T = TypeVar("T")
 
 OPENING = 2.0
-"""Seconds for which a process waits for another one that opens the file."""
+"""Seconds for which a process waits while another process opens the file."""
 OBSERVED = 4
-"""Pages of the cache of the connection that only looks for commits; SQLite reserves memory for twenty otherwise."""
+"""Pages of the cache of the connection that only checks for commits; otherwise, SQLite reserves memory for twenty."""
 CHECKING = 0.5
 """Most seconds that the check for damage takes at the start of the agent."""
 
@@ -71,7 +71,7 @@ class RecordFile:
         self._read_only = False
         """The file could only be opened for reading; the next write opens it again."""
         self._reason: sqlite3.Error | None = None
-        """Why it could not be opened for writing, if SQLite has said so."""
+        """Why the file could not be opened for writing, if SQLite has given a reason."""
         self._revision = 0
         """The last known revision. A database that is recreated empty continues from it."""
 
@@ -94,7 +94,7 @@ class RecordFile:
         return ""
 
     def close(self) -> None:
-        """Close the file and release the lock. The agent empties the log first, so that one file has everything."""
+        """Close the file and release the lock. The agent empties the log first, so that one file has all data."""
         if self._agent and self._db is not None and not self._read_only and not self._difference():
             with suppress(sqlite3.Error):
                 self._db.execute("pragma wal_checkpoint(truncate)")
@@ -122,7 +122,7 @@ class RecordFile:
         return writing, results
 
     def maintain(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what `work` returns, which writes in transactions of its own; or raise its error."""
+        """Return the result of `work`, which writes in transactions of its own, or raise its error."""
         with self._explained("write"):
             db = self._writable()
             result = work(db)
@@ -155,16 +155,16 @@ class RecordFile:
         return Damaged(how, opened, intact=True) if how else None
 
     def renew(self, error: Damaged) -> str:
-        """Put a new file in place, with the content if it is intact. Return what was done; empty if nothing was.
+        """Put a new file in place, with the content if that is intact. Return what was done; empty if nothing was.
 
         If the process dies at any moment, the next process finds the old file or the new one. A process that is not
         the agent uses the file that another process has put in place.
         """
         with self._explained("recreate"):
             if self._opened != error.opened:
-                return ""  # that was done meanwhile
+                return ""  # another process has done that
             if error.intact and self._db is None and not status(self._ready):
-                self._connect(check=True)  # it was done meanwhile, up to the last step
+                self._connect(check=True)  # another process did all but the last step
                 return ""
             info = status(self._path)
             if error.intact and not self._agent and info and stat.S_ISREG(info.st_mode) and info.st_size:
@@ -229,7 +229,7 @@ class RecordFile:
         if check and (problem := _damage(db)):
             raise Damaged(f"{self._path} is damaged: {problem}", self._opened)
         db.execute(f"pragma cache_size = -{CACHE}")
-        db.execute("pragma busy_timeout = 0")  # the driver tries again, and reads meanwhile
+        db.execute("pragma busy_timeout = 0")  # the driver tries again, and only reads until then
         self._observer = self._connection("mode=ro")
         self._observer.execute("pragma busy_timeout = 0")
         self._observer.execute(f"pragma cache_size = {OBSERVED}")
@@ -370,7 +370,7 @@ def _result(number: int, call: Callable[[FileWriting], Any], writing: FileWritin
 
 
 def _damage(db: sqlite3.Connection) -> str:
-    """Return what is damaged; empty if nothing was found in a limited time."""
+    """Return a description of the damage; empty if none was found in a limited time."""
     until = time.monotonic() + CHECKING
     db.set_progress_handler(lambda: time.monotonic() > until, 10_000)
     try:

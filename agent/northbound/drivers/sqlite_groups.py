@@ -19,9 +19,9 @@ Call = Callable[[FileWriting], Any]
 PATIENCE = 5.0
 """Seconds after which a write that was not made counts as failed."""
 GRACE = 1.0
-"""Further seconds for a try that is under way then: its end tells whether the write was made."""
+"""Further seconds for an attempt that is running then: its end shows whether the write was made."""
 REST = 0.005
-"""Seconds between two tries to write while another process writes."""
+"""Seconds between two attempts to write while another process writes."""
 GROUP = 1000
 """Most calls that share a flush."""
 
@@ -35,9 +35,9 @@ class _Job:
 class GroupWriter:
     """Collects calls while a group is written; they are the next group.
 
-    `write` makes the calls of a group in one transaction. `written` is told the changes before the callers get their
-    results. `renew` is awaited when the file is damaged, and the group is then tried again. `tell` is told why the file
-    cannot be written, or an empty text.
+    `write` makes the calls of a group in one transaction. `written` is called with the changes before the callers get
+    their results. `renew` is awaited when the file is damaged, and the group is then tried again. `tell` is called with
+    the reason why the file cannot be written, or with an empty text.
     """
 
     def __init__(
@@ -50,16 +50,16 @@ class GroupWriter:
         self._write, self._written, self._renew, self._tell = write, written, renew, tell
         self._jobs: list[_Job] = []
         self._times: dict[_Job, float] = {}
-        """Call that is not made yet -> loop time at which its time is over, in order."""
+        """Call that is not made yet -> loop time of its deadline, in order."""
         self._timer: asyncio.TimerHandle | None = None
         """One for all calls: a timer for each would cost as much as collecting the call."""
         self._task: asyncio.Task[None] | None = None
         self._tried: Sequence[_Job] = ()
         """The group that is being written now."""
         self._overdue: set[_Job] = set()
-        """Calls whose time is over, but which are being tried."""
+        """Calls that are being tried after their deadline."""
         self._busy = ""
-        """What the last try said, if another process was writing."""
+        """The error of the last attempt, if another process was writing."""
 
     async def run(self, call: Callable[[FileWriting], T]) -> T:
         """Make a call in the next group, and return its result. Raises `Unavailable`."""
@@ -83,7 +83,7 @@ class GroupWriter:
             await asyncio.wait([self._task], timeout=PATIENCE)
 
     def _give_up_late(self) -> None:
-        """Give up the calls whose time is over, and return here for the next one."""
+        """Give up the calls whose deadline has passed, and set the timer for the next one."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         for job in [each for each, until in self._times.items() if until <= now]:
@@ -107,7 +107,7 @@ class GroupWriter:
         self._tell(text)
 
     async def _write_groups(self) -> None:
-        """Write until nothing waits. Calls whose callers have given up are left out."""
+        """Write until no call waits. Calls whose callers have given up are left out."""
         try:
             while self._jobs:
                 group, self._jobs = self._jobs[:GROUP], self._jobs[GROUP:]

@@ -24,7 +24,10 @@ class OwnerLock:
         self._descriptor: int | None = None
 
     def take(self) -> None:
-        """Take the lock, unless this process has it. Raises `Unavailable` if another process keeps it; blocks."""
+        """Take the lock, unless this process has it.
+
+        Raises `Unavailable` if another process does not release it. Blocks.
+        """
         if self._descriptor is not None:
             return
         descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -45,7 +48,7 @@ class OwnerLock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the lock in a block; a process that has it keeps it afterwards."""
+        """Hold the lock during a block; a process that had it before keeps it afterwards."""
         keeps = self._descriptor is not None
         self.take()
         try:

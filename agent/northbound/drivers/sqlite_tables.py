@@ -1,8 +1,9 @@
-"""What the SQLite database contains, and the statements of transactions, watches and leases. Everything blocks.
+"""The tables of the SQLite database, and the statements of transactions, watches and leases.
 
-`changes` is the history that watches read; tables of which watches are not told are not in it. A lease ends at a time
-of the clock that counts from the boot, so setting the system time does not affect it. After a reboot, its end in Unix
-time counts, but it never lasts longer than its full time from the moment at which the database is opened.
+All functions block. `changes` is the history that watches read; it does not contain the tables that are not watched. A
+lease ends at a time of the clock that counts from the boot, so setting the system time does not affect it. After a
+reboot, its end in Unix time counts, but it never lasts longer than its full time from the moment at which the database
+is opened.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ CHANGES = """select revision, tbl, id, data, created from changes where revision
 
 
 class Bounds(NamedTuple):
-    """How much of the history is kept; the first bound that is reached counts."""
+    """How much of the history is kept; the first bound that is reached applies."""
 
     changes: int = 20_000
     bytes: int = 32 << 20
@@ -108,12 +109,12 @@ class FileWriting:
         self._known: dict[Key, tuple[int, int] | None] = {}
         """Revision and first revision of the rows that were read or written here; None: there is no such row."""
         self._rows: dict[Key, Values | None] = {}
-        """Rows to be written; None: to be deleted."""
+        """Rows to be written; None: the row is deleted."""
         self._log: list[Values] = []
         """Changes to be written."""
 
     def look_up(self, transactions: Iterable[DbTransaction]) -> None:
-        """Look up all rows that these transactions write or ask for: a statement for each row would take longer."""
+        """Look up all rows that these transactions write or check: a statement for each row would take longer."""
         wanted: dict[str, dict[str, None]] = {}
         for made in transactions:
             for each in (*made.writes, *made.conditions):
@@ -167,7 +168,7 @@ class FileWriting:
         return lease
 
     def keep_alive(self, lease: int) -> None:
-        """Let a lease begin again. Raises `LeaseEnded`."""
+        """Restart the time of a lease. Raises `LeaseEnded`."""
         self._demand_lease(lease)
         self._db.execute(
             "update leases set boot = ?, ends = ttl + ?, unix = ttl + ? where lease = ?",
@@ -193,7 +194,7 @@ class FileWriting:
         return None if end is None else float(end) - clock()
 
     def prove(self) -> None:
-        """Write something that changes nothing, to find out whether the file can be written."""
+        """Make a write without effect, to find out whether the file can be written."""
         self._db.execute("update state set compacted = compacted")
 
     # -- parts -------------------------------------------------------------------------------------------------
@@ -350,7 +351,8 @@ def scan(
 ) -> list[TableRow]:
     """Return at most `limit` rows of a table in the order of their IDs, which SQLite compares by bytes.
 
-    `containing`: only rows whose data contain all of these texts. SQLite leaves out others much faster than a reader.
+    `containing`: only rows whose data contain all of these texts. SQLite skips the others much faster than a reader
+    could.
     """
     order = "desc" if newest else "asc"
     found = db.execute(
@@ -370,7 +372,7 @@ def get(db: sqlite3.Connection, table: str, id: str) -> TableRow | None:
 
 
 def changes(db: sqlite3.Connection, after: int, most: int) -> list[WatchBatch]:
-    """Return the next batches after a revision, with about `most` changes. Raises `Compacted`."""
+    """Return the next batches after a revision, with approximately `most` changes. Raises `Compacted`."""
     db.execute("begin")
     try:
         last, compacted = db.execute("select revision, compacted from state").fetchone()

@@ -1,1 +1,1 @@
-"""Live messages beside the database: hints and events for those who listen, never the truth."""
+"""Live messages in addition to the database: hints and events for listeners, never the only copy of data."""

@@ -1,4 +1,4 @@
-"""What carries messages: publish to a topic, subscribe by a pattern of MQTT (`+` one level, `#` all below)."""
+"""The contract for messages: publish to a topic, subscribe by a pattern of MQTT (`+` one level, `#` all below)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Message(NamedTuple):
     topic: str
     payload: bytes
     retain: bool = False
-    """The broker keeps the last such message of a topic for those who subscribe later. Empty: it keeps none."""
+    """The broker keeps the last such message of a topic for later subscribers. An empty one removes it."""
 
 
 class MessageRefused(Unavailable):
@@ -27,13 +27,14 @@ class MessageRefused(Unavailable):
 
 
 class PubSub(ABC):
-    """A connection that lasts as long as its block, and comes back by itself."""
+    """A connection that lasts as long as its block, and is restored after a loss."""
 
     def __init__(self) -> None:
         self.connected = asyncio.Event()
         """Set while messages can be published."""
         self.trouble = ""
-        """Why they cannot; empty before the first try, and while they can unless the connection is lost often."""
+        """Why messages cannot be published; empty before the first attempt, and while they can unless the connection is
+        lost often."""
         self.room = ROOM
         """Most bytes of a message, with its topic; a broker that takes less says so when it is connected."""
         self.listen: Callable[[], None] = lambda: None
@@ -48,9 +49,9 @@ class PubSub(ABC):
 
     @abstractmethod
     def subscribe(self, pattern: str) -> AsyncIterator[Message]:
-        """Yield messages from now on, also after the connection was lost; what was sent meanwhile is lost.
+        """Yield messages from now on, also after a loss of the connection; messages sent meanwhile are lost.
 
-        A subscriber that does not keep up loses the oldest messages.
+        A subscriber that is too slow loses the oldest messages.
         """
 
     def demand_room(self, message: Message) -> None:

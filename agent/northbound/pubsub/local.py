@@ -22,7 +22,7 @@ class MessageListeners:
         self._queues: dict[asyncio.Queue[Message | None], str] = {}
 
     def offer(self, message: Message) -> None:
-        """Hand a message to those whose pattern covers its topic."""
+        """Give a message to the subscribers whose pattern covers its topic."""
         for queue, pattern in self._queues.items():
             if matches(pattern, message.topic):
                 if queue.full():
@@ -30,7 +30,7 @@ class MessageListeners:
                 queue.put_nowait(message)
 
     def end(self) -> None:
-        """End all subscriptions after the messages that wait."""
+        """End all subscriptions after the waiting messages."""
         for queue in self._queues:
             if queue.full():
                 queue.get_nowait()
@@ -42,7 +42,7 @@ class MessageListeners:
         return set(self._queues.values())
 
     async def listen(self, pattern: str, first: Sequence[Message] = ()) -> AsyncIterator[Message]:
-        """Yield some messages, then those that come from now on, until `end`."""
+        """Yield some messages, then those that arrive from now on, until `end`."""
         queue: asyncio.Queue[Message | None] = asyncio.Queue(BACKLOG)
         self._queues[queue] = pattern
         try:
@@ -75,7 +75,7 @@ class LocalPubSub(PubSub):
         self._listeners.end()
 
     async def publish(self, message: Message) -> None:
-        """Hand the message to all subscribers."""
+        """Give the message to all subscribers."""
         demand_topic(message.topic)
         self.demand_room(message)
         if not self.connected.is_set():

@@ -19,23 +19,23 @@ from holdfast.agent.northbound.pubsub.mqtt_session import ANSWER, Broker, MqttSe
 from holdfast.agent.northbound.pubsub.topics import demand_topic
 
 RETRIES = (0.2, 1.0, 2.0, 5.0, 15.0, 30.0)
-"""Seconds between tries to connect; the last value repeats. Each is shortened by chance, by up to a half, so that a
-fleet does not come back at once."""
+"""Seconds between attempts to connect; the last value repeats. Each is shortened at random, by up to a half, so that
+not all hosts of a fleet reconnect at once."""
 LASTING = 60.0
 """Seconds after which a connection counts as good."""
 LOSSES = 3
-"""Connections in a row that are lost before they count as good, from which on another client is suspected: the broker
-ends a session when another client with the same name connects, and not all brokers say so."""
+"""After so many consecutive connections that were lost before they counted as good, another client is suspected: a
+broker ends a session when another client with the same name connects, and not all brokers say so."""
 LOSSES_REST = 60.0
-"""Seconds between tries from then on, so that two such clients do not end each other's sessions all the time."""
+"""Seconds between attempts after that, so that two such clients do not end each other's sessions all the time."""
 
 
 class MqttPubSub(PubSub):
     """A connection to a broker.
 
-    `broker` is called before each try, in a thread, so that it may read passwords and certificates; it raises
+    `broker` is called before each attempt, in a thread, so that it may read passwords and certificates; it raises
     `Unavailable` if it cannot. `birth` is published after each connect, before any other message. The broker publishes
-    `will` when the connection has ended, in order or not.
+    `will` when the connection has ended, for whatever reason.
     """
 
     def __init__(self, broker: Callable[[], Broker], birth: Message | None = None, will: Message | None = None) -> None:
@@ -49,7 +49,8 @@ class MqttPubSub(PubSub):
         self._thread = CallThread("mqtt")
         self._task: asyncio.Task[None] | None = None
         self._tries = self._losses = 0
-        """Tries since the last connection that counted as good; connections in a row that were lost before they did."""
+        """Attempts since the last connection that counted as good; consecutive connections that were lost before they
+        did."""
 
     async def __aenter__(self) -> Self:
         """Begin to connect; `connected` says when that succeeded."""
@@ -104,7 +105,7 @@ class MqttPubSub(PubSub):
             await asyncio.sleep(rest * random.uniform(0.5, 1))  # noqa: S311 - no secret
 
     async def _connect(self) -> None:
-        """Hold one connection until it ends, and tell why it has ended."""
+        """Hold one connection until it ends, and report why it has ended."""
         broker = None
         try:
             broker = await self._thread.run(self._broker)
@@ -120,7 +121,7 @@ class MqttPubSub(PubSub):
         return f"; another client may use the name {broker.identifier!r}: do two hosts have one name?"
 
     async def _converse(self, broker: Broker) -> None:
-        """Hold one connection until it ends. Raises what has ended it."""
+        """Hold one connection until it ends. Raises the error that has ended it."""
         loop = asyncio.get_running_loop()
         session = MqttSession(broker, self._will)
         timer = loop.call_later(ANSWER, lambda: self._tell(f"the broker {broker}: it does not answer"))
@@ -140,7 +141,7 @@ class MqttPubSub(PubSub):
                 payload = message.payload if isinstance(message.payload, bytes) else b""
                 self._listeners.offer(Message(str(message.topic), payload, bool(message.retain)))
         except aiomqtt.MqttError as error:
-            raise error.__cause__ or error from None  # the reason for which the iteration has ended
+            raise error.__cause__ or error from None  # the reason why the iteration has ended
         finally:
             timer.cancel()
             self._session = None

@@ -1,8 +1,8 @@
-"""One connection to a broker: a client of aiomqtt with what an agent needs besides.
+"""One connection to a broker: a client of aiomqtt with additions for an agent.
 
-aiomqtt does not tell whether the broker has refused a message, leaves the socket of a failed connection to itself, and
-connects in a thread for which the end of the process waits. This class reads the answers, closes each socket, and lets
-no one wait. It uses inner parts of aiomqtt 2; the tests connect it to a real broker.
+aiomqtt does not report whether the broker has refused a message, does not close the socket of a failed connection, and
+connects in a thread for which the end of the process waits. This class reads the answers, closes each socket, and
+connects in a thread that delays nothing. It uses inner parts of aiomqtt 2; the tests connect it to a real broker.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ ANSWER = 10.0
 ACKNOWLEDGED = 30.0
 """Seconds in which the broker must acknowledge at least one of the messages that wait for it."""
 KEEP_ALIVE = 20
-"""Seconds after which a broker without other messages is asked whether it is there."""
+"""Seconds without messages after which the client asks the broker for a sign of life."""
 IN_FLIGHT = 20
 """Most messages that wait for their acknowledgement at once; a broker may ask for less."""
 HEADER = 16
-"""Bytes of a message besides its topic and its payload."""
+"""Bytes of a message in addition to its topic and its payload."""
 TAKEN_OVER = 142
 """Reason with which a broker ends a session because another client has the same name."""
 UNSPECIFIED = 128
@@ -63,7 +63,7 @@ class Broker:
 
 
 class _TlsSocket(ssl.SSLSocket):
-    """A socket that is closed if the other side is not accepted: paho leaves it to the garbage collector."""
+    """A socket that is closed if the certificate of the broker is refused: paho leaves it to the garbage collector."""
 
     def do_handshake(self, block: bool = False) -> None:
         try:
@@ -104,7 +104,7 @@ class MqttSession(aiomqtt.Client):
         self._dropped = False
 
     async def open(self, thread: CallThread) -> None:
-        """Connect. Raises `OSError`, `MqttError`, and what paho makes of an answer that is not MQTT."""
+        """Connect. Raises `OSError`, `MqttError`, and the errors of paho for an answer that is not MQTT."""
         await thread.run(self._connect)
         await self._first(self._connected, ANSWER)
         if self._connected.done():
@@ -131,12 +131,12 @@ class MqttSession(aiomqtt.Client):
         self.drop()
 
     def drop(self) -> None:
-        """End the connection without a word, and whatever waits for it."""
+        """End the connection without a message, and all calls that wait for it."""
         self._dropped = True
         self._connected.cancel()
         self._end(aiomqtt.MqttError("the connection is closed"))
-        # Called by the loop: what paho has asked of the loop before comes first, so that no callback meets a closed
-        # socket. paho has no other way to close the socket of a broker that does not answer.
+        # Called by the loop, after earlier calls that paho has scheduled, so that no callback uses a closed socket.
+        # paho has no other way to close the socket of a broker that does not answer.
         self._loop.call_soon(self._client._sock_close)  # noqa: SLF001
 
     # -- parts -------------------------------------------------------------------------------------------------
@@ -168,17 +168,17 @@ class MqttSession(aiomqtt.Client):
         return answer.result() if answer.done() else None
 
     async def _first(self, event: asyncio.Future[Any], seconds: float) -> None:
-        """Wait until this has happened, or the connection has ended, or the time has run out."""
+        """Wait until the future is done, the connection has ended, or the time has run out."""
         either: list[asyncio.Future[Any]] = [event, self._disconnected]
         await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
 
     def _end(self, error: Exception) -> None:
-        """End what waits for the connection with this error, unless it has ended before."""
+        """End all calls that wait for the connection with this error, unless it has ended before."""
         if not self._disconnected.done():
             self._disconnected.set_exception(error)
         self._disconnected.exception()  # it counts as retrieved: often nothing waits
 
-    # -- what paho calls ---------------------------------------------------------------------------------------
+    # -- callbacks of paho ---------------------------------------------------------------------------------------
 
     def _on_connect(
         self, client: Any, userdata: Any, flags: Any, reason_code: ReasonCode, properties: Any = None
@@ -215,7 +215,7 @@ class MqttSession(aiomqtt.Client):
                 self._end(error)
 
         def register() -> None:
-            if client.socket() is sock:  # it may have been closed meanwhile
+            if client.socket() is sock:  # the socket may have been closed meanwhile
                 self._loop.add_writer(sock.fileno(), write)
 
         self._loop.call_soon_threadsafe(register)
@@ -241,6 +241,6 @@ def why(error: BaseException) -> str:
             text = error.strerror or str(error)
         case aiomqtt.MqttError() | Unavailable() | ValueError():
             text = str(error)
-        case _:  # an answer that is not MQTT, above all
+        case _:  # mostly an answer that is not MQTT
             text = f"unexpected {type(error).__name__}: {error}"
     return text

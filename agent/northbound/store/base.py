@@ -30,7 +30,7 @@ class StoreChange(NamedTuple):
     model: type[Model]
     id: str
     stored: Stored | None
-    """None: it was deleted."""
+    """None: the record was deleted."""
 
 
 class StoreView(ABC):
@@ -53,11 +53,11 @@ class StoreView(ABC):
 
     @abstractmethod
     def own(self, model: type[T], id: str) -> Stored | None:
-        """Return a record that stands by itself, as it was written; only the present view knows."""
+        """Return a record of its own, not an embedded one, as it was written; only the present view has these."""
 
     @abstractmethod
     def own_keys(self, model: type[Model]) -> Iterable[str]:
-        """Return the IDs of the records that stand by themselves, in any order; only the present view knows."""
+        """Return the IDs of records of their own, in any order; only the present view has these."""
 
     def touched(self, model: type[Model], later: StoreView) -> Iterable[str]:
         """Return the IDs of all records that may differ in a later view."""

@@ -1,4 +1,4 @@
-"""The simplest store that is right, for tests: every view is a copy, and every query looks at every record."""
+"""The simplest correct store, for tests: every view is a copy, and every query examines every record."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CopyingView(StoreView):
         return newest(self.tables.get(model, {}).get(id), held)
 
     def own(self, model: type[T], id: str) -> Stored | None:
-        """Return a record that stands by itself."""
+        """Return a record of its own, not an embedded one."""
         return self.tables.get(model, {}).get(id)
 
     def own_keys(self, model: type[Model]) -> Iterable[str]:

@@ -1,8 +1,8 @@
-"""The store of the agent: dictionaries that change in place, and views that remember what they would lose.
+"""The store of the agent: dictionaries that change in place, and views that keep what a later batch changes.
 
-The present view reads the dictionaries. Before a batch changes a record, each older view that somebody still holds
-notes what the record was. So a read costs one or two lookups, a write does not depend on the number of records, and an
-old view costs only what differs from it.
+The present view reads the dictionaries. Before a batch changes a record, each older view that is still in use keeps the
+old record. So a read costs one or two lookups, the cost of a write does not depend on the number of records, and an old
+view costs only the records that differ.
 """
 
 from __future__ import annotations
@@ -30,23 +30,24 @@ class _Table:
 
     def __init__(self, model: type[Model]) -> None:
         self.records: dict[str, Stored] = {}
-        """What is to be seen."""
+        """The visible records."""
         self.own = self.records
-        """Records that stand by themselves; another dictionary than `records` once others contain such records."""
+        """Records of their own, not embedded ones; a separate dictionary once other records contain records of this
+        table."""
         self.containers: dict[str, dict[Record, Stored]] = {}
-        """ID -> the records that contain one with this ID, and what they contain."""
+        """ID -> the containers of a record with this ID, and the embedded record in each."""
         self.indexes = [(index, Level()) for index in model.all_indexes().values()]
         self.levels = {index.name: level for index, level in self.indexes}
         self.contains = any(_contains(field.annotation) for field in model.model_fields.values())
 
     def part(self) -> None:
-        """Keep what stands by itself apart from what is to be seen, from the first time that others contain records."""
+        """Separate the records of their own from the visible ones, when another record first contains one."""
         if self.own is self.records:
             self.own = dict(self.records)
 
 
 class _Step(NamedTuple):
-    """How a record is seen before and after a batch."""
+    """A record as it is visible before and after a batch."""
 
     table: _Table
     model: type[Model]
@@ -54,7 +55,7 @@ class _Step(NamedTuple):
     old: Stored | None
     new: Stored | None
     moves: list[tuple[Level, Collection[Key], Collection[Key]]]
-    """The keys that it loses and gains, for each index in which they differ."""
+    """The keys that the record loses and gains, for each index in which they differ."""
 
 
 class IndexedView(StoreView):
@@ -63,7 +64,7 @@ class IndexedView(StoreView):
     def __init__(self, revision: int, tables: Mapping[type[Model], _Table]) -> None:
         self.revision, self._tables = revision, tables
         self.lost: dict[type[Model], dict[str, Stored | None]] = {}
-        """What records were before they were changed after this view; None: absent."""
+        """Records as they were before a later batch changed them; None: absent."""
 
     def stored(self, model: type[T], id: str) -> Stored | None:
         """Return a record with its revisions."""
@@ -73,7 +74,7 @@ class IndexedView(StoreView):
         return table.records.get(id) if table else None
 
     def own(self, model: type[T], id: str) -> Stored | None:
-        """Return a record that stands by itself."""
+        """Return a record of its own, not an embedded one."""
         table = self._tables.get(model)
         return table.own.get(id) if table else None
 
@@ -83,7 +84,7 @@ class IndexedView(StoreView):
         return table.own if table else ()
 
     def touched(self, model: type[Model], later: StoreView) -> Iterable[str]:
-        """Return what was changed after this view, if the other one is of the same store."""
+        """Return the records that were changed after this view, if the other view is of the same store."""
         if isinstance(later, IndexedView) and later._tables is self._tables:  # noqa: SLF001 - of the same class
             return self.lost.get(model, ())
         return super().touched(model, later)
@@ -133,7 +134,7 @@ class IndexedStore(DbStore):
     def __init__(self) -> None:
         self._tables: dict[type[Model], _Table] = {}
         self._views: WeakSet[IndexedView] = WeakSet()
-        """Views that somebody may hold, without the present one."""
+        """Views that may be in use, without the present one."""
         self._view = IndexedView(0, self._tables)
 
     @property
@@ -149,7 +150,7 @@ class IndexedStore(DbStore):
         steps = [step for record in plan.touched if (step := plan.step(record))]
         before, self._view = self._view, IndexedView(revision, self._tables)
         self._views.add(before)
-        del before  # unless others hold it, it has nothing to remember
+        del before  # if nothing else uses the view, it need not keep records
         views = list(self._views)
         plan.place()
         for table, model, key, old, new, moves in steps:
@@ -171,13 +172,13 @@ class _Plan:
     def __init__(self, tables: dict[type[Model], _Table]) -> None:
         self._tables = tables
         self.touched: dict[Record, None] = {}
-        """Records that may be seen differently afterwards."""
+        """Records that may look different afterwards."""
         self._own: dict[Record, Stored | None] = {}
         self._inner: dict[Record, dict[Record, Stored]] = {}
-        """Container -> what it contains afterwards."""
+        """Container -> its embedded records afterwards."""
 
     def add(self, change: StoreChange) -> None:
-        """Take in the write of one record, unless a newer one is there."""
+        """Add the write of one record, unless the store has a newer one."""
         model, key, stored = change
         record = (model, key)
         table = self._table(model)
@@ -194,7 +195,7 @@ class _Plan:
             self._inner[record] = inner
 
     def place(self) -> None:
-        """Change what stands by itself and what is contained. Cannot fail."""
+        """Change the records of their own and the containers. Cannot fail."""
         for inner_model in {model for inner in self._inner.values() for model, _ in inner}:
             self._table(inner_model).part()
         for (model, key), stored in self._own.items():
@@ -215,7 +216,7 @@ class _Plan:
                 self._table(model).containers.setdefault(key, {})[container] = content
 
     def step(self, record: Record) -> _Step | None:
-        """Return how a record is seen differently afterwards; None if it is not."""
+        """Return the visible change of a record; None if there is none."""
         model, key = record
         table = self._table(model)
         old, new = table.records.get(key), self._after(table, record)
@@ -230,7 +231,7 @@ class _Plan:
         return _Step(table, model, key, old, new, moves)
 
     def _after(self, table: _Table, record: Record) -> Stored | None:
-        """Return what is to be seen of a record afterwards."""
+        """Return the visible form of a record afterwards."""
         own = self._own[record] if record in self._own else table.own.get(record[1])
         if not self._inner and not table.containers:
             return own
@@ -258,9 +259,9 @@ def contents(stored: Stored | None) -> dict[Record, Stored]:
 
 
 def newest(own: Stored | None, held: Mapping[Record, Stored]) -> Stored | None:
-    """Return what was written last of a record: by itself (`own`), or in a container (`held`).
+    """Return the last written form of a record: its own (`own`), or one in a container (`held`).
 
-    Of what was written together, the record itself counts, then the container with the last table and ID.
+    Of forms written together, its own counts, else that in the container with the last table and ID.
     """
     last = max(held, key=lambda each: (held[each].revision, each[0].table, each[1]), default=None)
     if last is None or (own and own.revision >= held[last].revision):
@@ -319,7 +320,7 @@ def _add(level: Level, keys: Iterable[Key], id: str) -> None:
 
 
 def _remove(level: Level, keys: Iterable[Key], id: str) -> None:
-    """Remove an ID from the leaves of keys, and what is empty then."""
+    """Remove an ID from the leaves of keys, and the levels that are empty then."""
     for key in keys:
         if len(key) > 1:
             below = level[key[0]]

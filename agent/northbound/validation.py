@@ -1,4 +1,4 @@
-"""What is wrong with a record, in words that do not contain its values, which may be secret."""
+"""Error texts for invalid records. They do not contain values, which may be secret."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ def unstorable(error: Exception) -> str:
 
 
 @contextmanager
-def telling(model: Any, values: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
-    """Turn the errors of validation into `Invalid`."""
+def raising_invalid(model: Any, values: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
+    """Raise `Invalid` in place of errors of pydantic."""
     try:
         yield
     except ValidationError as error:
-        raise Invalid(f"cannot build {model.__name__}: {told(error)}{_strange(model, values, error)}") from None
+        raise Invalid(f"cannot build {model.__name__}: {error_text(error)}{_unknown(model, values, error)}") from None
     except RecursionError:
         raise Invalid(f"cannot build {model.__name__}: it is nested too deeply") from None
 
 
 def unknown_fields(model: type[BaseModel], names: Iterable[str]) -> str:
-    """Return that a model does not have these fields, and which it has."""
+    """Return the error for fields that a model does not have, with the names of its fields."""
     return f"there is no field {', '.join(map(repr, names))}; the fields are {', '.join(model.model_fields)}"
 
 
-def _strange(model: Any, values: Mapping[str, Any], error: ValidationError) -> str:
-    """Return what is wrong with the names of the given fields, if the error does not say so itself."""
+def _unknown(model: Any, values: Mapping[str, Any], error: ValidationError) -> str:
+    """Return the error for unknown names among the given fields, if the validation error does not have it."""
     names = [name for name in values if name not in model.model_fields]
     return f"; {unknown_fields(model, names)}" if names and "there is no field" not in str(error) else ""
 
 
-def told(error: ValidationError) -> str:
-    """Return all mistakes in one line, without the values, which may be secret."""
+def error_text(error: ValidationError) -> str:
+    """Return all errors of a validation in one line, without the values, which may be secret."""
     return "; ".join(
         f"{'.'.join(map(str, each['loc'])) or 'the record'}: {each['msg'].removeprefix('Value error, ')}"
         for each in error.errors(include_url=False, include_input=False, include_context=False)

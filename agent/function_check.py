@@ -1,7 +1,7 @@
-"""Refuses states that need a function which their provider on this host lacks, before anything runs.
+"""Refuses states that need a function which their provider on this host lacks, before any state runs.
 
-Where no provider fits at all, nothing is refused: another state may install the tool, and states for another host must
-stay checkable. `check` warns of it, once for each interface.
+If no provider fits at all, no state is refused: another state may install the tool, and states for another host must
+stay checkable. `check` then warns, once for each interface.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from holdfast.resources.interfaces.rows import Described
 
 MISSING = ("not implemented", "not supported")
-"""States of a function that cannot be used."""
+"""The states of functions that cannot be used."""
 HINT = "leave out what needs it, or choose another provider in agent.yaml: `providers: {{{module}: ...}}`"
 
 
 class GrainsOnly:
-    """The host as the choice of a provider sees it."""
+    """The host for the choice of a provider: only its grains are known."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.facts = facts
@@ -42,7 +42,7 @@ class GrainsOnly:
 class FunctionCheck:
     """Finds the states that need a missing function, with the given grains and choice of providers.
 
-    Which functions there are is decided once for each interface. Blocks: providers are imported.
+    The functions of each interface are determined once. Blocks: providers are imported.
     """
 
     def __init__(self, facts: Mapping[str, Any], providers: Mapping[str, str], *, strict: bool) -> None:

@@ -1,4 +1,4 @@
-"""Who asked the agent for something, and who changed something, in words."""
+"""Actors: the processes that requested something of the agent or changed something, as records and as text."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ COMMAND = 400
 """Most characters of a command line."""
 
 
-def asker(peer: Peer) -> dict[str, Any]:
+def actor_of(peer: Peer) -> dict[str, Any]:
     """Return the fields of an `Actor` for a client of the control socket.
 
     No name service is asked, because that may block: the login user of a client is then a number.
     """
     try:
         name = Path(f"/proc/{peer.pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         name = ""
     return {"pid": peer.pid, "uid": peer.uid, "name": name, "login": _login(peer.pid, user_name), "way": "socket"}
 
@@ -48,7 +48,7 @@ def this_process(redact: Callable[[Any], Any]) -> dict[str, Any]:
 
 
 def described(by: Mapping[str, Any] | None) -> str:
-    """Return the fields of an `Actor` in words: `vim /etc/motd, pid 4242, login user deploy`; empty without any."""
+    """Return the fields of an `Actor` as text: `vim /etc/motd, pid 4242, login user deploy`; empty without any."""
     if not by:
         return ""
     return str(Author.of({**by, "user": by.get("user") or ("" if by.get("uid") is None else _user(by["uid"]))}))

@@ -1,12 +1,11 @@
 """Reads remote resources before their turn, in one-shot runs, which check one resource after the other.
 
 The read of a resource that is due also reads those that come after it, in the same request. A result is used once, when
-the resource itself is due, and only if nothing may have changed in between: all results are forgotten when a resource
-of the package is changed, when a state has changed something or has failed, and after a few seconds. How many resources
-are read ahead grows from none while nothing changes and the provider answers quickly.
-
-An agent does not read ahead: its watches may report a change before the turn of a resource, whose run would then use
-what was read before the change.
+the resource itself is due, and only if nothing can have changed since: all results are dropped when a resource of the
+package is changed, when a state has changed something or has failed, and after a few seconds. The number of resources
+that are read ahead grows from zero while nothing changes and the provider answers quickly. An agent does not read
+ahead: its watches may report a change before the turn of a resource, and its run would then use a result from before
+the change.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class ReadAhead:
         return self._plugins[package]
 
     def tell(self, event: Event) -> None:
-        """Forget all results if a state has changed something or has failed."""
+        """Drop all results if a state has changed something or has failed."""
         if isinstance(event, Ran) and event.outcome.news:
             for each in self._plugins.values():
                 each.forget()
@@ -66,7 +65,7 @@ class Due(NamedTuple):
     resource: RemoteResource
 
     async def item(self, plugin: Plugin) -> Any:
-        """Return what its run will ask for; None if that is not known yet."""
+        """Return the item that its run will read; None if that is not known yet."""
         kind, values = self.resource.remote, self.resource.values()
         if kind.from_environment or any(map(has_unknown, values.values())):
             return None
@@ -78,7 +77,7 @@ class Due(NamedTuple):
 
 
 class EarlyAnswer(NamedTuple):
-    """What was read ahead."""
+    """A result that was read ahead."""
 
     item: Any
     answer: Any
@@ -93,19 +92,19 @@ class AheadPlugin:
         self._plugin, self._due = plugin, due
         self._places = {each.identity: place for place, each in enumerate(due)}
         self._results: dict[str, EarlyAnswer] = {}
-        """Identity -> what was read ahead."""
+        """Identity -> the result that was read ahead."""
         self._size = 1
         """Resources that the next request reads; 0: a request has failed, so each resource is read alone."""
         self._changes = 0
-        """How often all results were forgotten."""
+        """How often all results were dropped."""
 
     @property
     def checked(self) -> CheckedInputs:
-        """What the plugin has accepted: see the protocol."""
+        """The arguments that the plugin has accepted: see the protocol."""
         return self._plugin.checked
 
     def forget(self) -> None:
-        """Forget all results, also those that are being read."""
+        """Drop all results, also those that are being read."""
         self._results.clear()
         self._size = min(self._size, 1)
         self._changes += 1
@@ -135,11 +134,11 @@ class AheadPlugin:
         items = await self._next(place)
         began = loop.time()
         reads = (self._plugin.read(each) for each in (item, *items))
-        answer, *others = await asyncio.gather(*reads, return_exceptions=True)  # they travel in one request
+        answer, *others = await asyncio.gather(*reads, return_exceptions=True)  # the reads are sent in one request
         if isinstance(answer, BaseException):
             if not items or not isinstance(answer, HoldfastError):
                 raise answer
-            self._size = 0  # another resource may be to blame
+            self._size = 0  # another resource may be the cause
             return await self._plugin.read(item)
         if changes == self._changes:
             self._keep(items, others, loop.time() + FRESH)
@@ -147,14 +146,14 @@ class AheadPlugin:
         return answer
 
     async def _next(self, place: int) -> list[Any]:
-        """Return what the runs after this one will ask for."""
+        """Return the items that the runs after this one will read."""
         due = (self._due[number] for number in range(place + 1, len(self._due)))
         unread = islice((each for each in due if each.identity not in self._results), self._size - 1)
         items = await asyncio.gather(*(each.item(self._plugin) for each in unread))
         return [each for each in items if each is not None]
 
     def _keep(self, items: Sequence[Any], answers: Sequence[Any], until: float) -> None:
-        """Keep what was found; a failure is left to the run of its resource, which asks again."""
+        """Keep the results. A failure is left to the run of its resource, which reads it again."""
         for item, answer in zip(items, answers, strict=True):
             if not isinstance(answer, BaseException) and not answer.failure.code:
                 self._results[item.subject.trace] = EarlyAnswer(item, answer, until)
@@ -168,9 +167,9 @@ class AheadPlugin:
         return await self._plugin.poll(seconds)
 
     async def remembered(self, token: str, name: str) -> RemoteRecord | None:
-        """Return what is remembered about a resource: see the protocol."""
+        """Return the record of a resource: see the protocol."""
         return await self._plugin.remembered(token, name)
 
     async def remember(self, token: str, name: str, record: RemoteRecord | None) -> None:
-        """Remember this about a resource: see the protocol."""
+        """Write the record of a resource: see the protocol."""
         await self._plugin.remember(token, name, record)

@@ -15,23 +15,23 @@ from pathlib import Path
 from holdfast.agent.sqlite_files import beside, clear
 
 
-class CommitBell:
+class CommitNotifier:
     """The socket. It is only a hint: without it, a commit is noticed at the next poll."""
 
     def __init__(self, path: Path) -> None:
         self._file = beside(path, ".bell")
         self._socket: socket.socket | None = None
 
-    def listen(self, rung: Callable[[], None]) -> None:
-        """Create the socket, and call `rung` in the event loop whenever another process rings."""
+    def listen(self, on_commit: Callable[[], None]) -> None:
+        """Create the socket, and call `on_commit` in the event loop whenever another process has committed."""
         with suppress(OSError):  # such as a full or read-only disk
             clear(self._file)
             self._socket = _datagrams()
             os.fchmod(self._socket.fileno(), 0o600)  # the file has this mode from the start
             self._at(self._socket.bind)
-            asyncio.get_running_loop().add_reader(self._socket, self._heard, rung)
+            asyncio.get_running_loop().add_reader(self._socket, self._received, on_commit)
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Wake the agent, if there is one."""
         with suppress(OSError), _datagrams() as sender:  # if its queue is full, the agent is about to wake
             self._at(lambda address: sender.sendto(b"\0", address))
@@ -46,11 +46,11 @@ class CommitBell:
                 if self._file.is_socket():
                     self._file.unlink()
 
-    def _heard(self, rung: Callable[[], None]) -> None:
+    def _received(self, on_commit: Callable[[], None]) -> None:
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.recv(1)
-            rung()
+            on_commit()
 
     def _at(self, use: Callable[[str], object]) -> None:
         """Use the address of the socket. Its path may be too long for one: a descriptor stands for its directory."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.control.connection import Peer
-from holdfast.agent.records.askers import asker, described
+from holdfast.agent.records.actors import actor_of, described
 
 
 def no_answer(_: int) -> None:
@@ -20,14 +20,14 @@ def no_answer(_: int) -> None:
 def test_the_agent_asks_no_name_service_for_who_asks_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such a service may block, and requests are handled in the event loop."""
     monkeypatch.setattr(pwd, "getpwuid", no_answer)
-    found = asker(Peer(os.getpid(), os.geteuid()))
+    found = actor_of(Peer(os.getpid(), os.geteuid()))
     assert (found["pid"], found["uid"], found["way"]) == (os.getpid(), os.geteuid(), "socket")
     assert found["name"] == Path("/proc/self/comm").read_text(encoding="utf-8").strip()
 
 
-def test_an_asker_that_has_ended_is_a_number() -> None:
+def test_a_client_that_has_ended_is_a_number() -> None:
     """Its user is known from the connection."""
-    assert asker(Peer(2**22 + 1, 7)) == {"pid": 2**22 + 1, "uid": 7, "name": "", "login": "", "way": "socket"}
+    assert actor_of(Peer(2**22 + 1, 7)) == {"pid": 2**22 + 1, "uid": 7, "name": "", "login": "", "way": "socket"}
 
 
 def test_a_login_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:

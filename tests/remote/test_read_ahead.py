@@ -24,8 +24,8 @@ from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.host.host import LocalHost
 from holdfast.agent.plugins.reading import Reads
-from holdfast.agent.remote import ahead
-from holdfast.agent.remote.ahead import ReadAhead
+from holdfast.agent.remote import read_ahead
+from holdfast.agent.remote.read_ahead import ReadAhead
 from holdfast.resources.errors import Temporary
 from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import CompilerInputs
@@ -103,8 +103,8 @@ class OneRun:
 @pytest.fixture
 def once(note: Any, notes: NotesPlugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OneRun:
     """One-shot runs; on a busy machine, no request takes too long, and no result is too old."""
-    monkeypatch.setattr(ahead, "QUICK", DEADLINE)
-    monkeypatch.setattr(ahead, "FRESH", DEADLINE)
+    monkeypatch.setattr(read_ahead, "QUICK", DEADLINE)
+    monkeypatch.setattr(read_ahead, "FRESH", DEADLINE)
     return OneRun(tmp_path, notes)
 
 
@@ -162,7 +162,7 @@ async def test_what_a_change_of_the_package_has_changed_is_read_after_it(once):
 @pytest.mark.parametrize(("fresh", "noticed"), [(0.0, True), (60.0, False)])
 async def test_a_result_is_forgotten_after_some_seconds(once, monkeypatch, fresh, noticed):
     """Something outside of the states may have changed the resource meanwhile."""
-    monkeypatch.setattr(ahead, "FRESH", fresh)
+    monkeypatch.setattr(read_ahead, "FRESH", fresh)
     once.write(*"abcde")
     once.after = lambda outcome: once.write("e", text='["me", []]') if outcome.identity == "notes.note[d]" else None
     await once.run("".join(map(note, "abcde")))
@@ -200,7 +200,7 @@ async def test_the_failure_of_one_resource_is_its_own(once):
 
 async def test_resources_whose_reading_takes_long_are_not_read_together(once, monkeypatch):
     """A request for many of them would not be answered in time."""
-    monkeypatch.setattr(ahead, "QUICK", 0.0)
+    monkeypatch.setattr(read_ahead, "QUICK", 0.0)
     once.write("a", "b", "c", "d")
 
     assert await once.run("".join(map(note, "abcd"))) == [1, 1, 1, 1]
@@ -229,8 +229,8 @@ def site(tmp_path: Path) -> Tree:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many resources each request has read, in this process; on a busy machine, none takes too long."""
-    monkeypatch.setattr(ahead, "QUICK", DEADLINE)
-    monkeypatch.setattr(ahead, "FRESH", DEADLINE)
+    monkeypatch.setattr(read_ahead, "QUICK", DEADLINE)
+    monkeypatch.setattr(read_ahead, "FRESH", DEADLINE)
     found: list[int] = []
     begin = Reads._begin
 

@@ -1,4 +1,4 @@
-"""What reports tell of the values of a remote resource: as a state file has them, with secrets masked."""
+"""The values of a remote resource in reports: in the form of state files, with secrets masked."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from holdfast.agent.remote.kind import RemoteKind
 from holdfast.resources.secrets import MASK
 
 EMPTY: tuple[Any, ...] = (None, "", [], {})
-"""Values that are not worth telling of what was created or deleted."""
+"""Values that reports of creations and deletions omit."""
 
 
-class Told:
+class ShownChanges:
     """The changes of one resource. `given` are the arguments of the state, without defaults."""
 
     def __init__(self, kind: RemoteKind, given: Mapping[str, Any]) -> None:
@@ -24,16 +24,16 @@ class Told:
         return {name: self._kind.shown(name, value) for name, value in values.items()}
 
     def created(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the changes of a creation: what the state declares, and what the provider has set."""
-        told = {each.name: values[each.name] for each in self._kind.model.fields if each.name in values}
+        """Return the changes of a creation: the declared values, and those that the provider has set."""
+        declared = {each.name: values[each.name] for each in self._kind.model.fields if each.name in values}
         return {
             name: {"old": None, "new": self._kind.shown(name, value)}
-            for name, value in told.items()
+            for name, value in declared.items()
             if value not in EMPTY and (name in self._given or not self._is_default(name, value))
         }
 
     def removed(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the changes of a deletion: all that was not as by default."""
+        """Return the changes of a deletion: all values that differed from their defaults."""
         return {
             name: {"old": self._kind.shown(name, value), "new": None}
             for name, value in values.items()
@@ -43,7 +43,7 @@ class Told:
     def changed(
         self, state: Mapping[str, Any], declared: Mapping[str, Any], found: Iterable[Difference]
     ) -> dict[str, Any]:
-        """Return the old and the new value of each argument that differs; of one that is never returned, masked."""
+        """Return the old and the new value of each argument that differs; values that are never returned are masked."""
         old, new = {**self.shown(state), **dict.fromkeys(self._kind.write_only, MASK)}, self.shown(declared)
         return {each.path: {"old": old.get(each.path), "new": new.get(each.path)} for each in found}
 
