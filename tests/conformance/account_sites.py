@@ -55,7 +55,7 @@ class AccountSite:
         self.driver.__exit__(kind, error, trace)
 
     def reset(self) -> None:
-        """Make the accounts, their homes and processes what they were at first."""
+        """Restore the accounts, their homes and processes of the fresh host."""
         self.host.sh(f"""
             pkill -KILL -U 1000-60000 || true
             cp -a /root/first/{{passwd,shadow,group,gshadow,skel}} /etc
@@ -91,7 +91,7 @@ class ShadowSite(AccountSite):
 
 
 class BusyboxSite(AccountSite):
-    """A host where the applets of busybox are in the place of the shadow tools."""
+    """A host with busybox applets instead of the shadow tools."""
 
     tool = "busybox"
     setter = "/usr/bin/busybox"

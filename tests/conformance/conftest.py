@@ -81,6 +81,6 @@ def account_site(run: lab.Run, request: pytest.FixtureRequest) -> Iterator[Accou
 
 @pytest.fixture
 def accounts(account_site: AccountSite) -> AccountSite:
-    """Return the host, with the accounts that it had at first."""
+    """Return the host, with the accounts of the fresh host."""
     account_site.reset()
     return account_site

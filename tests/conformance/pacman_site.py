@@ -90,7 +90,7 @@ class PacmanSite(PkgSite):
         self.host.sh(f"cd {REPOSITORY}; sleep 1; repo-add lab.db.tar.gz {self.file(name, '1.0-1')} >/dev/null 2>&1")
 
     def break_repositories(self, *, all_of_them: bool) -> None:
-        """Add one behind a closed port."""
+        """Add a repository behind a closed port."""
         if all_of_them:
             self.host.sh("sed -i '/^.lab.$/,/^Server/d' /etc/pacman.conf")
         else:

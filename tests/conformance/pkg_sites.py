@@ -94,7 +94,7 @@ class PkgSite(ABC):
 
     @abstractmethod
     def publish(self, name: str) -> None:
-        """Add a package to the repository, of which the lists of the host know nothing yet."""
+        """Add a package to the repository that the lists of the host do not have yet."""
 
     def second_repository(self) -> dict[str, Any]:
         """Build another repository with a package `elsewhere`; return its description as `repo_set` takes it.
@@ -185,7 +185,7 @@ class AptSite(PkgSite):
         return {"id": "second", "uris": ["copy:/srv/second"], "gpgcheck": False, "extra": {"suites": ["./"]}}
 
     def break_repositories(self, *, all_of_them: bool) -> None:
-        """Add one behind a closed port."""
+        """Add a repository behind a closed port."""
         self.host.write("/etc/apt/sources.list.d/gone.list", "deb [trusted=yes] http://127.0.0.1:9/gone ./\n")
         if all_of_them:
             self.host.sh("rm /etc/apt/sources.list")

@@ -13,7 +13,7 @@ import lab
 from pkg_sites import PkgSite
 
 RPMS = "/srv/rpm"
-"""The repository in the guest. The tools make hard links to its files, so that these count as written."""
+"""The repository in the guest. The tools make hard links to its files, so the files count as written."""
 SPEC = """
 Name: {name}
 Version: {version}
@@ -65,13 +65,13 @@ repo2solv.real "$@" || exit
 [ "$1 $3" = "-o -X" ] || exit 0
 helix2solv </srv/patterns.xml >"$2.patterns" && mergesolv "$2" "$2.patterns" >"$2.both" && mv "$2.both" "$2"
 """
-"""A program in place of repo2solv, which with `-X` derives patterns from packages only in libsolv as SUSE builds it."""
+"""A replacement for repo2solv, whose option `-X` derives patterns from packages only in SUSE's build of libsolv."""
 SMALLS = """<channel><subchannel><pattern><name>smalls</name><arch>noarch</arch>
 <history><update><arch>noarch</arch><version>1.0</version><release>1</release></update></history>
 <provides><dep name="pattern:smalls" op="=" version="1.0" release="1"/>
 <dep name="autopattern()" op="=" version="patterns-smalls"/></provides></pattern></subchannel></channel>
 """
-"""What it derives from the package."""
+"""Text that it derives from the package."""
 GONE = "[gone]\nname=gone\nenabled=1\nbaseurl=http://127.0.0.1:9/gone\ngpgcheck=0\n"
 
 
@@ -114,7 +114,7 @@ class RpmSite(PkgSite):
         host.write(f"{cls.repositories}/lab.repo", f"[lab]\nname=lab\nenabled=1\nbaseurl=file://{RPMS}\ngpgcheck=0\n")
         host.run(
             "rpm", "--force-debian", "--install", f"{RPMS}/base-1.0-1.noarch.rpm"
-        )  # zypper refuses a host without any
+        )  # zypper refuses a host without repositories
         cls.prepare(host)
         host.save(path, "/usr", "/etc", "/var/lib", "/var/cache", "/srv")
         host.down()
@@ -153,14 +153,14 @@ class RpmSite(PkgSite):
         return {"id": "second", "uris": ["file:/srv/second"], "gpgcheck": False}
 
     def break_repositories(self, *, all_of_them: bool) -> None:
-        """Add one behind a closed port."""
+        """Add a repository behind a closed port."""
         self.host.write(f"{self.repositories}/gone.repo", GONE)
         if all_of_them:
             self.host.sh(f"rm {self.repositories}/lab.repo")
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Name a running process in the file that the tool looks at."""
+        """Write a running process into the lock file that the tool reads."""
         script = f"echo -n $$ >{self.pid}; echo held; read -r line; rm {self.pid}"
         pipe = subprocess.PIPE
         with self.host.spawn("bash", "-c", script, stdin=pipe, stdout=pipe) as holder:
@@ -176,7 +176,7 @@ def build(host: lab.Host, name: str, version: str, control: str) -> None:
 
 
 CHECKPOINT = 'import sqlite3; sqlite3.connect("/var/lib/dnf/history.sqlite").execute("PRAGMA wal_checkpoint(TRUNCATE)")'
-"""Moves the content of the write-ahead log into dnf's history, which the next command would do otherwise."""
+"""Moves the content of the write-ahead log into dnf's history; otherwise, the next command would do so."""
 
 
 class DnfSite(RpmSite):

@@ -67,7 +67,7 @@ def with_gem(tmp_path: Path, body: Body) -> Any:
 
 
 def test_packages_are_installed_upgraded_and_removed(tmp_path: Path, index: str):
-    """Each change is planned as it is made, with dependencies; several versions stand beside each other."""
+    """Each plan equals the change, dependencies included. Several versions are installed beside each other."""
     target = str(tmp_path / "gems")
 
     async def body(gem: LanguageInterface) -> None:
@@ -98,7 +98,7 @@ def test_packages_are_installed_upgraded_and_removed(tmp_path: Path, index: str)
 
 
 def test_dependencies_are_installed(tmp_path: Path, index: str):
-    """From the index, into the same directory."""
+    """Dependencies come from the index, and are installed into the same directory."""
 
     async def body(gem: LanguageInterface) -> None:
         for test in (True, False):
@@ -109,7 +109,10 @@ def test_dependencies_are_installed(tmp_path: Path, index: str):
 
 
 def test_the_packages_of_a_user_are_below_his_home(tmp_path: Path, index: str, home: Path):
-    """Where Ruby finds them without a setting. They are none of all users, and are upgraded and removed there."""
+    """Ruby finds them there without a setting.
+
+    They are not visible to all users, and are upgraded and removed there.
+    """
 
     async def body(gem: LanguageInterface) -> None:
         assert await gem.list_installed([], "user") == {}
@@ -127,7 +130,7 @@ def test_the_packages_of_a_user_are_below_his_home(tmp_path: Path, index: str, h
 
 
 def test_a_package_file_is_installed(tmp_path: Path, index: str):
-    """From its path, and planned with the version that it has."""
+    """The file is given by its path; the plan has its version."""
 
     async def body(gem: LanguageInterface) -> None:
         file = PkgSpec(name="tiny", source=f"{index}/gems/tiny-1.9.gem")
@@ -139,7 +142,7 @@ def test_a_package_file_is_installed(tmp_path: Path, index: str):
 
 
 def test_a_package_that_the_index_does_not_have_is_an_error(tmp_path: Path, index: str):
-    """In the words of gem; nothing is installed."""
+    """The error has the words of gem; nothing is installed."""
 
     async def body(gem: LanguageInterface) -> None:
         wanted, target = [PkgSpec(name="tiny"), PkgSpec(name="gone")], str(tmp_path / "gems")
@@ -152,7 +155,10 @@ def test_a_package_that_the_index_does_not_have_is_an_error(tmp_path: Path, inde
 
 
 def test_a_plan_runs_no_code_of_a_gem(tmp_path: Path, index: str):
-    """Neither of one in the index nor of a file; the installation does, and plugins of installed gems run each time."""
+    """A plan runs code neither of a gem in the index nor of a file.
+
+    The installation does, and plugins of installed gems always run.
+    """
     top, ran, target = tmp_path / "index", tmp_path / "ran", str(tmp_path / "target")
     (top / "gems").mkdir(parents=True)
     script = HOSTILE.replace("RAN", str(ran))
@@ -176,7 +182,7 @@ def test_a_plan_runs_no_code_of_a_gem(tmp_path: Path, index: str):
 
 
 def test_a_gem_that_belongs_to_ruby_is_not_removed(tmp_path: Path):
-    """Gem would leave it there without an error."""
+    """Without this check, gem would leave it there and report no error."""
 
     async def body(gem: LanguageInterface) -> None:
         for test in (True, False):
@@ -187,13 +193,13 @@ def test_a_gem_that_belongs_to_ruby_is_not_removed(tmp_path: Path):
 
 
 def test_an_index_that_cannot_be_read_is_an_error(tmp_path: Path, index: str):
-    """It does not mean that there is no such package."""
+    """The error is not that the package does not exist."""
     with pytest.raises(Permanent, match=r"cannot ask gem for tiny: Unable to download data from file:"):
         with_gem(tmp_path, lambda gem: gem.latest(["tiny"], index=f"{index}/gems"))
 
 
 def test_versions_are_compared_as_rubygems_does(tmp_path: Path):
-    """Not as text; letters make a pre-release, and zeros at the end do not matter."""
+    """Versions are not compared as text. Letters make a pre-release, and zeros at the end do not matter."""
 
     async def body(gem: LanguageInterface) -> list[int]:
         with pytest.raises(Permanent, match=r"cannot compare 1\.0 and x!: Malformed version number string x!"):

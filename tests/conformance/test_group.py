@@ -1,4 +1,4 @@
-"""What each set of tools does for `group`, in the same words: one suite for all providers, with the real tools."""
+"""The interface `group` with the real tools: one suite for all providers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def devs(accounts: AccountSite) -> AccountSite:
 
 
 def test_a_group_is_added(accounts: AccountSite):
-    """With a number, with any, and with one of the system's; a second call is an error."""
+    """The number may be given, be any, or be one for system groups. A second call is an error."""
     assert planned(accounts, "group.add", "devs", 2500) == {"name": (None, "devs"), "gid": (None, 2500)}
     assert planned(accounts, "group.add", "any") == {"name": (None, "any")}
     assert planned(accounts, "group.add", "low", system=True) == {"name": (None, "low")}
@@ -38,7 +38,7 @@ def test_a_group_is_added(accounts: AccountSite):
 
 
 def test_a_number_that_is_in_use_is_refused(accounts: AccountSite):
-    """Unless the tool can give it to several groups and is told to."""
+    """It is accepted only if the tool can give it to several groups and the call permits that."""
     before = accounts.files()
     with pytest.raises(Failed, match=r"cannot add group devs: .*\b4\b"):
         accounts.driver.call("group.add", "devs", 4)
@@ -50,7 +50,7 @@ def test_a_number_that_is_in_use_is_refused(accounts: AccountSite):
 
 
 def test_the_number_of_a_group_is_changed(devs: AccountSite):
-    """And not if it is right; a tool that cannot do it says so."""
+    """A right number is not changed. If the tool cannot do it, the error says so."""
     assert planned(devs, "group.modify", "devs", 2500) == {}
     refused(devs, "cannot change group no: there is no such group", "group.modify", "no", 5)
     if "number" in devs.cannot:
@@ -74,7 +74,7 @@ def test_members_are_set_added_and_removed(devs: AccountSite):
 
 
 def test_a_group_is_removed_unless_it_is_a_primary_one(devs: AccountSite):
-    """One that does not exist needs nothing."""
+    """The removal of a missing group changes nothing."""
     assert planned(devs, "group.remove", "devs") == {"devs": ("present", None)}
     assert planned(devs, "group.remove", "devs") == {}
     assert devs.line("group", "devs") == ""
@@ -83,7 +83,7 @@ def test_a_group_is_removed_unless_it_is_a_primary_one(devs: AccountSite):
 
 
 def test_a_change_by_hand_is_noticed(devs: AccountSite):
-    """A query shows it at once."""
+    """The watch reports the change, and a query shows it at once."""
     watch = devs.driver.watch("group.present", "devs")
     for change in ("sed -i 's/^devs:.*/&,bob/' /etc/group", "echo more:x:2600: >>/etc/group"):
         watch.quiet()

@@ -35,7 +35,7 @@ echo ready
 exec cat
 """
 SPY = "import os\nwith open('/srv/ran', 'a') as file:\n    print(os.geteuid(), file=file)\n"
-"""A module that notes who runs it."""
+"""A module that records the user who runs it."""
 
 
 class Machine:
@@ -81,7 +81,7 @@ def machine() -> Iterator[Machine]:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a virtual environment of the system's Python, to be copied: to make one takes seconds."""
+    """Return a virtual environment of the system's Python, for copies: creating one takes seconds."""
     path = tmp_path_factory.mktemp("environment") / "venv"
     subprocess.run(["/usr/bin/python3", "-m", "venv", str(path)], check=True)
     return path
@@ -101,7 +101,7 @@ def wheels(machine: Machine, tmp_path: Path) -> str:
 
 
 def test_pip_for_all_users(machine: Machine, tmp_path: Path):
-    """Debian's Python refuses, with the remedy; a Python that is not marked gets the package."""
+    """Debian's Python refuses with the remedy; in a Python that is not marked, the package is installed."""
     marks = machine.sh("ls /usr/lib/python3*/EXTERNALLY-MANAGED || true").split()
     where = f"index={wheels(machine, tmp_path)}"
     if marks:
@@ -116,7 +116,7 @@ def test_pip_for_all_users(machine: Machine, tmp_path: Path):
 
 
 def test_npm_for_all_users(machine: Machine, index: str):
-    """Into the global directory, where every user finds the package."""
+    """The package is installed into the global directory, in which every user finds it."""
     need("npm")
     for test in ("--test",), ():
         done = machine.call("npm.install", "tiny", f"index={index}", *test)
@@ -126,7 +126,7 @@ def test_npm_for_all_users(machine: Machine, index: str):
 
 
 def test_gem_for_all_users(machine: Machine, gems: str):
-    """Into Ruby's directory of gems, where every user finds the package."""
+    """The package is installed into Ruby's directory of gems, in which every user finds it."""
     for test in ("--test",), ():
         done = machine.call("gem.install", "tiny", f"index={gems}", *test)
         assert done["changes"] == {"tiny": {"old": "", "new": "1.10"}}
@@ -135,7 +135,7 @@ def test_gem_for_all_users(machine: Machine, gems: str):
 
 
 def test_pip_as_a_user(machine: Machine, tmp_path: Path, environment: Path):
-    """What is written is hers, and code in her environment runs with her rights alone."""
+    """Written files belong to the user, and code in her environment runs only with her rights."""
     where = ("target=/home/carol/venv", f"index={wheels(machine, tmp_path)}")
     machine.sh(f"cp -a {environment} /home/carol/venv")
     packages = machine.sh("echo /home/carol/venv/lib/python3*/site-packages").strip()
@@ -152,7 +152,7 @@ def test_pip_as_a_user(machine: Machine, tmp_path: Path, environment: Path):
 
 
 def test_npm_as_a_user(machine: Machine, index: str):
-    """Her settings are those of her own home, and what is written is hers."""
+    """The settings come from the user's home, and written files belong to her."""
     need("npm")
     machine.sh("echo 'tag=none' >/home/carol/.npmrc; chown carol: /home/carol/.npmrc")
 
@@ -164,7 +164,7 @@ def test_npm_as_a_user(machine: Machine, index: str):
 
 
 def test_gem_as_a_user(machine: Machine, gems: str):
-    """What is written is hers."""
+    """Written files belong to the user."""
     machine.sh(f"cp -r {gems} /srv/gems; chmod -R a+rX /srv/gems")
 
     done = machine.call("gem.install", "tiny", "target=user", "runas=carol", "index=/srv/gems")
@@ -219,7 +219,7 @@ def packages_of(tool: str, machine: Machine, request: pytest.FixtureRequest, tmp
 def test_settings_of_another_user_have_no_effect(
     machine: Machine, request: pytest.FixtureRequest, tmp_path: Path, tool: str, target: str
 ):
-    """A root shell that was opened in hers may have `HOME`, variables and the working directory of hers."""
+    """A root shell that was started in the user's shell may have the user's `HOME`, variables and working directory."""
     need(tool.replace("pip", "python3"))
     index = packages_of(tool, machine, request, tmp_path)
     machine.sh(f"rm -f /usr/lib/python3*/EXTERNALLY-MANAGED; chmod 755 /srv; {MINE}")
@@ -247,7 +247,7 @@ def test_settings_of_another_user_have_no_effect(
     ],
 )
 def test_a_part_of_a_target_that_another_user_can_change_is_refused(machine: Machine, tool: str, part: str):
-    """Root owns the target itself, but the tool would run or follow what the user puts into the part."""
+    """Root owns the target itself, but the tool would run or follow files that the user puts into the part."""
     need(tool.replace("pip", "python3"))
     machine.sh(f"mkdir -p /srv/app/{part}; chmod 755 /srv /srv/app; chown carol: /srv/app/{part}")
 

@@ -101,7 +101,7 @@ def with_npm(tmp_path: Path, body: Body) -> Any:
 
 
 def test_packages_are_installed_upgraded_and_removed(tmp_path: Path, index: str):
-    """Each change is planned as it is made, and leaves other packages alone."""
+    """Each plan equals the change, which leaves other packages alone."""
     target = str(tmp_path / "project")
 
     async def body(npm: LanguageInterface) -> None:
@@ -131,7 +131,7 @@ def test_packages_are_installed_upgraded_and_removed(tmp_path: Path, index: str)
 
 
 def test_the_packages_of_a_user_are_below_his_home(tmp_path: Path, index: str, home: Path):
-    """In `.local`, so that their commands are in `.local/bin`; they are upgraded and removed there."""
+    """They are in `.local`, with commands in `.local/bin`, and are upgraded and removed there."""
     there = home / ".local/lib/node_modules/tiny/package.json"
 
     async def body(npm: LanguageInterface) -> None:
@@ -152,7 +152,7 @@ def test_the_packages_of_a_user_are_below_his_home(tmp_path: Path, index: str, h
 
 
 def test_a_package_file_is_installed(tmp_path: Path):
-    """From its path, and planned with the name and version that it has."""
+    """The file is given by its path; the plan has its name and version."""
     file = tmp_path / "tiny.tgz"
     file.write_bytes(FILES["/tiny/1.9.0.tgz"])
 
@@ -166,7 +166,7 @@ def test_a_package_file_is_installed(tmp_path: Path):
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_scripts_of_packages_run_only_if_they_are_allowed(tmp_path: Path, index: str, allowed: bool):
-    """By the option `scripts`: they would run as root."""
+    """They run only with the option `scripts`, because they would run as root."""
     project, options = tmp_path / "project", {"scripts": allowed}
 
     with_npm(tmp_path, lambda npm: npm.install([PkgSpec(name="tiny")], str(project), index=index, options=options))
@@ -175,7 +175,7 @@ def test_scripts_of_packages_run_only_if_they_are_allowed(tmp_path: Path, index:
 
 
 def test_settings_of_the_host_stay_in_force(tmp_path: Path, index: str, home: Path):
-    """`--prefix` alone would hide them. The file with them is below the prefix that the user's own settings name."""
+    """With `--prefix` alone, npm would not read the file with these settings."""
     (home / "etc").mkdir()
     (home / ".npmrc").write_text(f"prefix={home}\n")
     (home / "etc/npmrc").write_text(f"registry={index}\n")
@@ -186,7 +186,7 @@ def test_settings_of_the_host_stay_in_force(tmp_path: Path, index: str, home: Pa
 
 
 def test_a_package_that_the_registry_does_not_have_is_an_error(tmp_path: Path, index: str):
-    """In the words of npm; nothing is installed."""
+    """The error has the words of npm; nothing is installed."""
 
     async def body(npm: LanguageInterface) -> None:
         wanted, project = [PkgSpec(name="tiny"), PkgSpec(name="gone")], str(tmp_path / "project")
@@ -199,7 +199,7 @@ def test_a_package_that_the_registry_does_not_have_is_an_error(tmp_path: Path, i
 
 
 def test_versions_are_compared_by_semantic_versioning(tmp_path: Path):
-    """The examples of the specification, in its order; a build does not matter."""
+    """The examples are those of the specification, in its order. Build metadata do not matter."""
     order = (
         "1.0.0-alpha 1.0.0-alpha.1 1.0.0-alpha.beta 1.0.0-beta 1.0.0-beta.2 1.0.0-beta.11 1.0.0-rc.1 1.0.0 1.9.0 1.10.0"
     )
@@ -216,7 +216,7 @@ def test_versions_are_compared_by_semantic_versioning(tmp_path: Path):
 
 
 def test_what_npm_cannot_do_is_refused(tmp_path: Path):
-    """A directory as index, and reinstalling, with what to do instead."""
+    """A directory as index, and reinstalling, are refused with an alternative."""
 
     async def body(npm: LanguageInterface) -> None:
         with pytest.raises(Permanent, match=r"cannot use /packages as an index: .*`source` of a package"):
@@ -228,7 +228,7 @@ def test_what_npm_cannot_do_is_refused(tmp_path: Path):
 
 
 def test_a_plan_prepares_no_git_repository(tmp_path: Path):
-    """Its scripts would run; the plan says that the version is unknown."""
+    """The repository's scripts would run, so the plan says that the version is unknown."""
     repository, ran = tmp_path / "repository", tmp_path / "ran"
     repository.mkdir()
     text = {"name": "tiny", "version": "1.0.0", "scripts": {"prepare": f"touch {ran}", "prepack": f"touch {ran}"}}

@@ -1,4 +1,4 @@
-"""What is special about pacman: no partial upgrades, a lock that may be left, and groups."""
+"""Peculiarities of pacman: no partial upgrades, a lock that may be left behind, and groups."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_no_package_is_installed_from_lists_that_upgrade_others(site: PacmanSite
 
 
 def test_a_newer_package_is_not_replaced_by_the_one_of_the_lists(site: PacmanSite):
-    """By itself, pacman would replace it."""
+    """Without this check, pacman would replace it."""
     old, new = site.versions
     offer(site, f"tiny-{old}")
     site.host.sh("pacman -Sy")
@@ -50,7 +50,7 @@ def test_a_newer_package_is_not_replaced_by_the_one_of_the_lists(site: PacmanSit
 
 
 def test_the_lock_of_an_interrupted_pacman_is_a_temporary_error(site: PacmanSite):
-    """It says what to do; then the next try succeeds."""
+    """The error says what to do; after that, the next attempt succeeds."""
     site.host.sh("touch /var/lib/pacman/db.lck")
 
     with pytest.raises(Failed, match=r"left /var/lib/pacman/db\.lck; make sure .* and remove the file") as caught:
@@ -79,7 +79,7 @@ def test_the_lists_of_a_removed_repository_do_not_count(site: PacmanSite):
 
 
 def test_a_group_is_installed_and_listed(site: PacmanSite):
-    """By its name, as pacman does."""
+    """A group is installed by its name, as pacman does it."""
     call = site.driver.call
 
     assert call("pkg.groups") == {"toys": ["tiny", "tiny-needs"]}
@@ -88,7 +88,7 @@ def test_a_group_is_installed_and_listed(site: PacmanSite):
 
 
 def test_files_and_packages_of_the_lists_are_installed_together(site: PacmanSite):
-    """By two commands, because pacman has no other way."""
+    """They take two commands, because pacman cannot combine them."""
     old, _ = site.versions
     both = [{"name": "tiny-needs"}, {"name": "tiny", "source": site.file("tiny", old)}]
 
@@ -97,7 +97,7 @@ def test_files_and_packages_of_the_lists_are_installed_together(site: PacmanSite
 
 
 def test_a_package_that_is_to_be_held_is_not_removed(site: PacmanSite):
-    """`HoldPkg` of pacman.conf asks, and the answer is no."""
+    """For a package of `HoldPkg`, pacman asks, and the answer is no."""
     site.driver.call("pkg.install", [{"name": "tiny"}])
     site.host.sh("sed -i 's/^HoldPkg.*/HoldPkg = tiny/' /etc/pacman.conf")
 

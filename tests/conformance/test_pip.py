@@ -52,7 +52,7 @@ def index(tmp_path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a virtual environment with pip, from which each test gets a copy: to make one takes seconds."""
+    """Return a virtual environment with pip. Each test gets a copy, because creating one takes seconds."""
     path = tmp_path_factory.mktemp("environment") / "venv"
     venv.create(path, with_pip=True, symlinks=True)
     return path
@@ -65,7 +65,7 @@ def target(tmp_path: Path, environment: Path) -> str:
 
 
 def test_packages_are_installed_upgraded_and_removed(tmp_path: Path, index: str, target: str):
-    """Each change is planned as it is made, with dependencies; names are compared as pip does."""
+    """Each plan equals the change, dependencies included. Names are compared as pip does."""
 
     async def body(pip: LanguageInterface) -> None:
         old, needs = PkgSpec(name="tiny", version="1.9"), PkgSpec(name="Tiny_Needs")
@@ -93,7 +93,7 @@ def test_packages_are_installed_upgraded_and_removed(tmp_path: Path, index: str,
 
 
 def test_versions_are_compared_by_pep_440(tmp_path: Path, target: str):
-    """Not as text, and with pre-releases before the release."""
+    """Versions are not compared as text, and pre-releases precede the release."""
 
     async def body(pip: LanguageInterface) -> list[int]:
         pairs = (("1.9", "1.10"), ("1.0", "1.0rc1"), ("1.0", "1.0.0"))
@@ -103,7 +103,7 @@ def test_versions_are_compared_by_pep_440(tmp_path: Path, target: str):
 
 
 def test_a_package_that_the_index_does_not_have_is_an_error(tmp_path: Path, index: str, target: str):
-    """In the words of pip; nothing is installed."""
+    """The error has the words of pip; nothing is installed."""
 
     async def body(pip: LanguageInterface) -> None:
         for test in (True, False):
@@ -118,14 +118,14 @@ def test_a_package_that_the_index_does_not_have_is_an_error(tmp_path: Path, inde
 
 @pytest.mark.parametrize(("target", "why"), [("venv", "absolute path"), ("/no/such/venv", "python3 -m venv /no/such")])
 def test_a_target_that_is_no_environment_is_refused(tmp_path: Path, target: str, why: str):
-    """With what to do."""
+    """The error says what to do."""
     with pytest.raises(Permanent, match=why):
         with_pip(tmp_path, lambda pip: pip.list_installed(target=target))
 
 
 @pytest.mark.parametrize("test", [True, False])
 def test_the_python_of_the_system_is_left_alone(tmp_path: Path, index: str, test: bool):
-    """If its package manager says so (PEP 668), for the packages of one user, too."""
+    """A marked Python (PEP 668) is never changed, not even for the packages of one user."""
     if not list(Path("/usr/lib").glob("python3*/EXTERNALLY-MANAGED")):
         pytest.skip("the Python of this system is not marked by EXTERNALLY-MANAGED")
     for target in (None, "user"):
@@ -134,7 +134,7 @@ def test_the_python_of_the_system_is_left_alone(tmp_path: Path, index: str, test
 
 
 def test_an_environment_that_another_user_can_change_is_refused(tmp_path: Path, target: str):
-    """It would be his code that runs as root."""
+    """That user's code would run as root."""
     if os.geteuid():
         pytest.skip("only root can give an environment to another user")
     os.chown(target, 65534, 65534)
@@ -175,7 +175,7 @@ def source_distribution(directory: Path, name: str, version: str, ran: Path) -> 
 
 
 def test_a_plan_builds_no_source_distribution(tmp_path: Path, index: str, target: str):
-    """A build runs code of the package: only the installation does that, and the plan says what is unknown."""
+    """A build runs code of the package, so only the installation builds, and the plan says what is unknown."""
     ran = tmp_path / "ran"
     wheel(Path(index), "needs-built", "1.0", "built")
     file = source_distribution(Path(index), "built", "1.0", ran)

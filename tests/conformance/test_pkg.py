@@ -1,4 +1,4 @@
-"""What each package manager does for `pkg`, in the same words: one suite for all providers, with the real tools."""
+"""The interface `pkg` with the real package managers: one suite for all providers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def written(site: PkgSite) -> dict[str, str]:
 
 
 def test_a_package_is_installed_upgraded_and_removed(shared: PkgSite):
-    """Each change is planned as it is made, and made once; the tool itself shows it."""
+    """Each plan equals the change, which is made once; the tool itself shows the result."""
     call, (_, new) = shared.driver.call, shared.versions
     assert call("pkg.list_installed", ["tiny"]) == {}
 
@@ -55,7 +55,7 @@ def test_a_package_is_installed_upgraded_and_removed(shared: PkgSite):
 
 
 def test_dependencies_are_among_the_changes(shared: PkgSite):
-    """Of an installation, and of the removal of what others need."""
+    """Dependencies are reported for an installation, and for a removal of a package that others need."""
     call, (_, new) = shared.driver.call, shared.versions
 
     planned = changes(call("pkg.install", [{"name": "tiny-needs"}], test=True))
@@ -68,7 +68,7 @@ def test_dependencies_are_among_the_changes(shared: PkgSite):
 
 
 def test_a_version_can_be_chosen(shared: PkgSite):
-    """The older one is installed, upgraded by name, and installed again, if the repository offers it."""
+    """The older version is installed, upgraded by name, and installed again, if the repository offers it."""
     call, (old, new) = shared.driver.call, shared.versions
     chosen = [{"name": "tiny", "version": old}]
     if not shared.older:
@@ -88,7 +88,7 @@ def test_a_version_can_be_chosen(shared: PkgSite):
 
 
 def test_upgrades_are_listed_and_made(shared: PkgSite):
-    """Of one package or of all; a name that is not installed is not installed by an upgrade."""
+    """An upgrade is for one package or for all; it does not install a missing package."""
     call, (old, new) = shared.driver.call, shared.versions
     shared.add("tiny", old)
 
@@ -106,7 +106,7 @@ def test_upgrades_are_listed_and_made(shared: PkgSite):
 
 
 def test_a_package_file_is_installed(shared: PkgSite):
-    """Also one that is older than the installed version."""
+    """The file may be older than the installed version."""
     call, (old, new) = shared.driver.call, shared.versions
     from_file = [{"name": "tiny", "source": shared.file("tiny", old)}]
 
@@ -117,7 +117,10 @@ def test_a_package_file_is_installed(shared: PkgSite):
 
 
 def test_purging_removes_configuration(site: PkgSite):
-    """Nothing of the package is left, not even a changed configuration file; also later, where that is possible."""
+    """Nothing of the package is left, not even a changed configuration file.
+
+    If the tool can do it, this also works after the removal.
+    """
     call, (_, new) = site.driver.call, site.versions
     edited = "echo edited >>/etc/tiny.conf"
     left = "ls /etc | grep ^tiny.conf || true"
@@ -135,7 +138,7 @@ def test_purging_removes_configuration(site: PkgSite):
 
 
 def test_a_held_package_keeps_its_version(site: PkgSite):
-    """Until it is released; an upgrade of all packages leaves it alone."""
+    """The package keeps its version until it is released, even in an upgrade of all packages."""
     if lacks(site, "hold", ["tiny"]):
         assert {"unhold", "holds"} <= site.lacks
         return
@@ -157,7 +160,7 @@ def test_a_held_package_keeps_its_version(site: PkgSite):
 
 @pytest.mark.parametrize("name", ["no-such-package", "tiny-broken"])
 def test_a_package_that_cannot_be_installed_is_a_permanent_error(shared: PkgSite, name: str):
-    """It names the package, or the missing dependency; other packages of the transaction are not installed."""
+    """The error names the package or the missing dependency. Other packages of the transaction are not installed."""
     for test in (True, False):
         with pytest.raises(Failed, match=r"cannot install (tiny, )?.*no-such-package") as caught:
             shared.driver.call("pkg.install", [*TINY, {"name": name}], test=test)
@@ -166,7 +169,7 @@ def test_a_package_that_cannot_be_installed_is_a_permanent_error(shared: PkgSite
 
 
 def test_lists_are_fetched_for_a_package_that_is_new_in_a_repository(site: PkgSite):
-    """By default when it is not found, and never with `refresh=False`."""
+    """By default, lists are fetched if the package is not found; with `refresh=False`, never."""
     call = site.driver.call
     site.publish("late")
 
@@ -178,7 +181,7 @@ def test_lists_are_fetched_for_a_package_that_is_new_in_a_repository(site: PkgSi
 
 
 def test_one_broken_repository_does_not_prevent_a_refresh(site: PkgSite):
-    """Its outcome is `failed`; if all are broken, the refresh is a temporary error."""
+    """The outcome of the broken one is `failed`. If all are broken, the refresh is a temporary error."""
     call = site.driver.call
     assert set(call("pkg.refresh", force=True).values()) <= {"updated", "unchanged"}
     assert call("pkg.refresh") == {}, "the lists are fresh"
@@ -195,7 +198,7 @@ def test_one_broken_repository_does_not_prevent_a_refresh(site: PkgSite):
 
 
 def test_owners_of_files(shared: PkgSite):
-    """Only files of installed packages have one."""
+    """Only files of installed packages have an owner."""
     paths = ["/usr/bin/tiny", "/etc/tiny.conf"]
     if lacks(shared, "owner", paths):
         return
@@ -236,7 +239,7 @@ def test_installed_packages_are_described(shared: PkgSite):
 
 
 def test_changed_and_missing_files_are_found(shared: PkgSite):
-    """With the package that shipped them; a configuration file is marked as one."""
+    """The result names the package that shipped the file; a configuration file is marked as such."""
     if lacks(shared, "verify"):
         return
     call = shared.driver.call
@@ -253,7 +256,7 @@ def test_changed_and_missing_files_are_found(shared: PkgSite):
 
 
 def test_packages_that_nothing_needs_are_removed(site: PkgSite):
-    """A package that came for another one goes after it; with names only the named ones."""
+    """A package that was installed for another one is removed after it; with names, only the named ones are."""
     if lacks(site, "autoremove"):
         return
     call, (_, new) = site.driver.call, site.versions
@@ -284,7 +287,7 @@ def test_packages_are_downloaded(site: PkgSite):
 
 
 def test_repositories_are_added_changed_and_removed(site: PkgSite):
-    """By what the tool itself then offers. The lists of packages are not fetched by the change."""
+    """The tool itself then offers the packages. The change does not fetch the lists of packages."""
     if lacks(site, "repo_set", {"id": "second", "uris": ["file:/srv/second"]}):
         assert {"repos", "repo_remove"} <= site.lacks
         return
@@ -316,7 +319,10 @@ def test_repositories_are_added_changed_and_removed(site: PkgSite):
 
 
 def test_a_repository_is_fetched_before_it_is_configured(site: PkgSite):
-    """Its packages are offered at once. One that cannot be fetched is not configured; others keep their lists."""
+    """The packages are offered at once.
+
+    A repository that cannot be fetched is not configured; others keep their lists.
+    """
     if lacks(site, "repo_set", {"id": "second", "uris": ["file:/srv/second"]}):
         return
     call = site.driver.call
@@ -335,14 +341,14 @@ def test_a_repository_is_fetched_before_it_is_configured(site: PkgSite):
 
 
 def test_versions_are_compared_by_the_rules_of_the_tool(shared: PkgSite):
-    """The rules that all of them have."""
+    """The test uses rules that all tools share."""
     old, new = shared.versions
     for a, b, order in ((old, new, -1), (new, old, 1), (old, old, 0), ("1.9-1", "1.10-1", -1), ("1.0-1", "1.0-2", -1)):
         assert shared.driver.call("pkg.compare", a, b) == order, (a, b)
 
 
 def test_a_watch_sees_changes_by_hand(site: PkgSite):
-    """Of its own packages; an installation and a removal."""
+    """The watch reports the installation and the removal of its packages."""
     watch = site.driver.watch("pkg.installed", "tiny")
     watch.quiet()
 
@@ -354,7 +360,7 @@ def test_a_watch_sees_changes_by_hand(site: PkgSite):
 
 
 def test_other_programs_are_awaited(site: PkgSite):
-    """Nothing is changed while another program holds the lock, which is logged."""
+    """Nothing is changed while another program holds the lock; the wait is logged."""
     with site.lock():
         number = site.driver.send(do="call", module="pkg", function="install", positional=[TINY], arguments={})
         site.driver.logged(f"waiting for {site.tool}'s lock, which is held by ")
@@ -377,7 +383,7 @@ def test_two_transactions_report_their_own_changes(site: PkgSite):
 
 
 def test_a_plan_changes_nothing(site: PkgSite):
-    """With `test`, and by a query, no file of the host changes: not a list, a cache or a log."""
+    """Calls with `test`, and queries, change no file of the host: not a list, a cache or a log."""
     call, (old, _) = site.driver.call, site.versions
     site.add("tiny", old)
     call("pkg.list_installed")

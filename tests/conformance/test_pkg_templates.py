@@ -1,4 +1,4 @@
-"""What templates read of packages by Salt's functions, with the real tool of each provider."""
+"""Salt's functions for packages in templates, with the real tool of each provider."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ OPTIONAL = {
     "owner": "'owner': salt['pkg.owner']('/usr/bin/tiny'),",
     "files": "'files': '/usr/bin/tiny' in salt['pkg.file_list']('tiny')['files'],",
 }
-"""Function that a tool may lack -> what the template reads by it."""
+"""Function that a tool may lack -> the template's expression for it."""
 
 
 def test_templates_read_packages(site: PkgSite):
-    """Salt's functions, by the tool, in a provider that is made for one call."""
+    """Salt's functions call the tool, by a provider that is created for one call."""
     old, new = site.versions
     site.add("tiny", old)
     grains = "".join(f"  {name}: {value}\n" for name, value in site.facts.items())

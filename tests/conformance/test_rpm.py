@@ -1,4 +1,4 @@
-"""What only the package managers of rpm have: groups of packages and patches."""
+"""Functions of package managers for rpm: groups of packages and patches."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def asked(host: lab.Host, pairs: list[tuple[str, str]]) -> list[int]:
 
 
 def test_random_versions_are_compared_as_by_rpm(run: lab.Run):
-    """With all characters that have a meaning; the pairs are the same in each run."""
+    """The versions contain all special characters; the pairs are the same in each run."""
     choice = random.Random(SEED)
     pairs = [random_pair(choice) for _ in range(PAIRS)]
     host = run.host("versions", layers=DnfSite.layers(run))

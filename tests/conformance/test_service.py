@@ -110,7 +110,7 @@ def test_a_service_that_does_not_exist_is_an_error_with_the_similar_name(site: S
 
 
 def test_a_service_that_ends_at_once_is_an_error_with_its_last_output(site: ServiceSite):
-    """The tool's own command has succeeded."""
+    """The tool's own command succeeds in this case."""
     site.add("toy", "dies")
 
     with pytest.raises(Failed, match=r"cannot start toy: it ended at once(.|\n)*out of luck") as raised:
@@ -121,7 +121,7 @@ def test_a_service_that_ends_at_once_is_an_error_with_its_last_output(site: Serv
 
 
 def test_a_stop_waits_for_a_service_at_most_as_long_as_the_caller_says(site: ServiceSite):
-    """It is a temporary error, which a later try may not meet."""
+    """Exceeding that time is a temporary error."""
     site.add("toy", "hangs")
     site.call("start", "toy")
     pid = site.status()["pid"]
@@ -203,7 +203,7 @@ def test_a_state_that_the_tool_cannot_have_is_refused(site: ServiceSite):
 
 @pytest.mark.parametrize("tool", ["openrc"])
 def test_openrc_also_runs_scripts_of_the_lsb(run: lab.Run, tool: str):
-    """OpenRC keeps no state of such a script, whose action `status` tells it."""
+    """OpenRC keeps no state of such a script; the script's action `status` reports it."""
     with booted(run, tool) as site:
         site.add()
         for path, text in files("sysv", "plain").items():
@@ -281,7 +281,7 @@ def test_systemd_also_runs_scripts_of_the_lsb(run: lab.Run, tool: str):
 
 @pytest.mark.parametrize("tool", ["systemd"])
 def test_other_units_are_checked_as_well_as_systemd_can_tell(run: lab.Run, tool: str):
-    """Each state that `systemctl is-enabled` knows is checked, and what cannot be changed is refused or told."""
+    """Each state that `systemctl is-enabled` knows is checked. A change that is impossible is refused or reported."""
     with booted(run, tool) as site:
         for name, text in OTHERS.items():
             site.host.write(f"/usr/lib/systemd/system/{name}.service", text)

@@ -1,4 +1,4 @@
-"""What each set of tools does for `user`, in the same words: one suite for all providers, with the real tools."""
+"""The interface `user` with the real tools: one suite for all providers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_an_account_gets_defaults(accounts: AccountSite):
 
 
 def test_each_field_is_changed(accounts: AccountSite):
-    """Alone, so that the others stay; a tool that cannot do it says so."""
+    """Each field is changed alone, and the others stay. If the tool cannot do it, the error says so."""
     call = accounts.driver.call
     call("user.add", "alice", **FIELDS, createhome=False)
     for field, value in CHANGED.items():
@@ -112,7 +112,7 @@ def test_an_account_is_renamed(accounts: AccountSite):
 
 
 def test_an_account_is_removed_with_and_without_its_home(accounts: AccountSite):
-    """Also from its groups; one that does not exist needs nothing."""
+    """It is also removed from its groups. The removal of a missing account changes nothing."""
     for name in ("alice", "bob"):
         accounts.driver.call("user.add", name, groups=["adm"])
 
@@ -124,7 +124,7 @@ def test_an_account_is_removed_with_and_without_its_home(accounts: AccountSite):
 
 
 def test_an_account_with_processes_is_removed_only_by_force(accounts: AccountSite):
-    """The error names a process, and may be gone later; with `force` the process does not matter."""
+    """The error names a process and is temporary. With `force`, the process does not matter."""
     accounts.driver.call("user.add", "alice", createhome=False)
     started = "setpriv --reuid=$(id -u alice) --clear-groups sleep 1000 </dev/null >/dev/null 2>&1 &"
     accounts.host.sh(f"{started} until pgrep -u alice sleep; do sleep 0.01; done")
@@ -136,7 +136,7 @@ def test_an_account_with_processes_is_removed_only_by_force(accounts: AccountSit
 
 
 def test_a_password_is_set_as_a_hash(accounts: AccountSite):
-    """The hash is in no argument list, result or log; an empty one removes the password."""
+    """The hash appears in no argument list, result or log. An empty hash removes the password."""
     accounts.driver.call("user.add", "alice", createhome=False)
     accounts.record_arguments()
     masked = {"password": ("********", "********")}
@@ -169,7 +169,7 @@ def test_a_password_is_locked_and_unlocked(accounts: AccountSite):
 
 
 def test_ageing_is_set(accounts: AccountSite):
-    """Each field; a tool that cannot do it does not have the function."""
+    """Each field is set. A tool that cannot do this lacks the function."""
     accounts.driver.call("user.add", "alice", createhome=False)
     ages = {"expire": 30000, "maxdays": 90, "mindays": 1, "warndays": 3, "inactdays": 5, "date": 19000}
     if "set_expiry" in accounts.lacks:
@@ -192,7 +192,7 @@ def test_login_classes_are_for_bsd(accounts: AccountSite):
 
 
 def test_what_no_account_can_have_is_refused(accounts: AccountSite):
-    """Before any tool runs."""
+    """It is refused before any tool runs."""
     for name, fields, error in (
         ("a b", {}, "invalid user name 'a b'"),
         ("-D", {}, "invalid user name '-D'"),
@@ -207,7 +207,7 @@ def test_what_no_account_can_have_is_refused(accounts: AccountSite):
 
 
 def test_what_the_tool_refuses_changes_nothing(accounts: AccountSite):
-    """A uid that is in use, a group that does not exist; the error names it."""
+    """The error names the uid that is in use, or the missing group."""
     before = accounts.files()
     for fields, error in (
         ({"uid": 0}, r"cannot add user bob: .*\b0\b"),
@@ -220,7 +220,7 @@ def test_what_the_tool_refuses_changes_nothing(accounts: AccountSite):
 
 
 def test_a_change_by_hand_is_noticed(accounts: AccountSite):
-    """In each of the files, by rename as the tools do it, and in place; a query shows it at once."""
+    """Changes of each file are reported, by rename as tools do it, or in place. A query shows them at once."""
     accounts.driver.call("user.add", "alice", createhome=False)
     watch = accounts.driver.watch("user.present", "alice")
     for change in (
@@ -255,7 +255,10 @@ def test_a_state_makes_and_removes_an_account(accounts: AccountSite):
 
 
 def test_a_missing_primary_group_is_added_again(accounts: AccountSite):
-    """With the number that the account has, unless the state says otherwise; the watch reports that it is missing."""
+    """The group gets the number of the account, unless the state declares another one.
+
+    The watch reports that it is missing.
+    """
     driver = accounts.driver
     driver.apply("user.present", "alice", createhome=False)
     number = accounts.line("passwd", "alice").split(":")[3]

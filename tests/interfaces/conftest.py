@@ -43,7 +43,7 @@ class Log:
 
 @dataclass
 class FakeHost:
-    """A host without a machine.
+    """A host that exists only in memory.
 
     `answers` maps the beginning of a command line to stdout, or to retcode, stdout and stderr.
     """
@@ -85,7 +85,7 @@ class FakeHost:
 
 @pytest.fixture(autouse=True)
 def needs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Check that the kinds call no function of an interface that they do not say they need."""
+    """Check that kinds call only functions of interfaces that they declare as needed."""
     declared: list[Resource] = []
     used: set[tuple[str, str]] = set()
     declare, interface = Resource.declare.__func__, FakeContext.interface  # type: ignore[attr-defined]
@@ -111,7 +111,7 @@ class Recorder:
         self._inner, self._module, self._used = inner, module, used
 
     def has(self, function: str) -> bool:
-        """Return whether there is a function; whoever asks need not declare it."""
+        """Return whether there is a function. Kinds may call this without declaring the function."""
         return hasattr(self._inner, function)
 
     def __getattr__(self, function: str) -> Any:
@@ -128,7 +128,7 @@ def host() -> FakeHost:
 
 @pytest.fixture
 def providers(monkeypatch: pytest.MonkeyPatch) -> list[Offer]:
-    """Start without providers, and forget at the end those that the test has declared."""
+    """Start without providers, and remove at the end those that the test has declared."""
     from holdfast.resources.interfaces import registry
 
     for name in registry.names():

@@ -18,7 +18,7 @@ from holdfast.resources.providers import _account_locks, shadow
 HOLD = (
     "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print('locked', flush=True); input()"
 )
-"""What lckpwdf does."""
+"""Locks a file as lckpwdf does."""
 
 
 @contextmanager
@@ -54,7 +54,7 @@ async def test_a_user_is_added_after_the_end_of_userdel(host, etc):
 
 
 async def test_a_plan_does_not_wait(host, etc):
-    """It only says what is known now."""
+    """A plan only compares with the present files."""
     with holding(etc / ".pwd.lock"):
         done = await shadow.ShadowUsers(host).add("visitor", createhome=False, test=True)
 
@@ -63,7 +63,7 @@ async def test_a_plan_does_not_wait(host, etc):
 
 @pytest.mark.parametrize("file", ["passwd", "shadow", "group", "gshadow"])
 async def test_lock_files_count_while_their_process_runs(host, etc, monkeypatch, file):
-    """After a while the change fails for now, and the error names the process; a file that was left does not count."""
+    """After a while the change fails temporarily, and the error names the process. A leftover file does not count."""
     monkeypatch.setattr(_account_locks, "PATIENCE", 0.0)
     lock = etc / f"{file}.lock"
     lock.write_text(f"{os.getpid()}\0")
@@ -93,7 +93,7 @@ async def test_lock_files_count_while_their_process_runs(host, etc, monkeypatch,
     ],
 )
 async def test_every_change_waits(host, etc, monkeypatch, change, ran):
-    """Each compares the call with the account files, so each must see them complete."""
+    """Each change compares the call with the account files, so each must see them complete."""
     users, groups = shadow.ShadowUsers(host), shadow.ShadowGroups(host)
     with monkeypatch.context() as patch, holding(etc / ".pwd.lock"):
         patch.setattr(_account_locks, "PATIENCE", 0.0)

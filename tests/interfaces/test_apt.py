@@ -63,7 +63,7 @@ def test_the_database_is_read_with_all_states():
 
 
 def test_the_files_of_packages_are_read_once(tmp_path, monkeypatch):
-    """Reading them needs no command. A list is read again when it has changed, or for a new question.
+    """Reading them needs no command. A list is read again when it has changed, or for a new request.
 
     Directories that all hosts have belong to no package.
     """
@@ -178,7 +178,7 @@ async def test_a_lock_that_others_keep_taking_is_a_temporary_error(host, monkeyp
 
 
 async def test_each_transaction_reports_its_own_changes(host, events, monkeypatch):
-    """A transaction that waits for another one does not report what the other has installed."""
+    """A transaction that waits for another one does not report the changes of the other."""
     provider, begun, go_on, run = apt.Apt(host), asyncio.Event(), asyncio.Event(), host.run
 
     async def installing(*argv: str, **how: object) -> Completed:
@@ -217,7 +217,7 @@ PTY = (
     "Setting up toy (1)\r\nno disk\r\n"
     "dpkg: error processing package toy (--configure):\r\n status 1\r\nErrors were encountered\r\n"
 )
-"""What dpkg writes to the terminal that apt gives it."""
+"""Output of dpkg on the terminal that apt gives it."""
 SUB = "E: Sub-process /usr/bin/dpkg returned an error code (1)\n"
 
 
@@ -379,9 +379,9 @@ def locked(path: Path) -> subprocess.Popen[str]:
 
 
 async def test_packages_that_another_process_is_changing(host, events, tmp_path, monkeypatch):
-    """Packages that are not installed, or that have changed, are held with their files until the lock is released.
+    """Packages that are not installed, or have changed, are left alone with their files until the lock is released.
 
-    Packages that only our own commands change are not.
+    Packages that only the agent's own commands change are not left alone.
     """
     (tmp_path / "info").mkdir()
     (tmp_path / "info" / "bash.list").write_text("/.\n/bin\n/bin/bash\n")

@@ -31,37 +31,37 @@ async def one(  # noqa: PLR0917 - an argument of each type
     ages: dict[str, int] | None = None,
     options: Options = None,
 ) -> ChangeSet:
-    """Take an argument of each simple type."""
+    """Accept an argument of each simple type."""
     return ChangeSet()
 
 
 async def many(first: str, names: Sequence[str], deep: bool = False) -> ChangeSet:
-    """Take several values."""
+    """Accept several values."""
     return ChangeSet()
 
 
 async def records(pkgs: Sequence[PkgSpec]) -> ChangeSet:
-    """Take records."""
+    """Accept records."""
     return ChangeSet()
 
 
 async def record(pkg: PkgSpec) -> ChangeSet:
-    """Take one record."""
+    """Accept one record."""
     return ChangeSet()
 
 
 async def fields(name: str, **more: Any) -> ChangeSet:
-    """Take any name."""
+    """Accept arguments of any name."""
     return ChangeSet()
 
 
 async def secret(name: str, value: Secret) -> ChangeSet:
-    """Take a secret argument."""
+    """Accept a secret argument."""
     return ChangeSet()
 
 
 async def secrets(name: str, maybe: Secret | None = None, several: Sequence[Secret] = ()) -> ChangeSet:
-    """Take secrets as parts of values."""
+    """Accept secrets as parts of values."""
     return ChangeSet()
 
 
@@ -96,12 +96,12 @@ def bound(function: Any, *words: str, **given: Any) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_words_become_values_of_the_declared_types(function: Any, words: list[str], arguments: dict[str, Any]) -> None:
-    """By position and by name."""
+    """The words are given by position and by name."""
     assert bound(function, *words) == arguments
 
 
 def test_values_from_json_are_checked_as_words_are() -> None:
-    """They may come together with words; a text stands for a list of one."""
+    """Values from JSON and words may be combined; a text is accepted as a list of one item."""
     assert bound(many, "a", names="b", deep=True) == {"first": "a", "names": ["b"], "deep": True}
     assert bound(records, pkgs=["a", {"name": "b"}]) == {"pkgs": [PkgSpec(name="a"), PkgSpec(name="b")]}
     with pytest.raises(ArgumentError, match="'deep' is wrong: Input should be a valid boolean"):
@@ -125,13 +125,13 @@ def test_values_from_json_are_checked_as_words_are() -> None:
     ],
 )
 def test_a_mistake_is_named(function: Any, words: list[str], message: str) -> None:
-    """With the nearest name that exists."""
+    """The error suggests the nearest existing name."""
     with pytest.raises(ArgumentError, match=message):
         bound(function, *words)
 
 
 def test_an_argument_that_is_given_both_ways_is_refused() -> None:
-    """As a word and in JSON."""
+    """An argument may be given as a word or in JSON, but not both."""
     with pytest.raises(ArgumentError, match="'name' is given twice"):
         bound(one, "name=a", name="b")
 
@@ -147,13 +147,13 @@ WORDS = st.text(max_size=12) | st.builds("{}={}".format, NAMES, st.text(max_size
 
 @given(st.sampled_from([one, many, records, record, fields]), st.lists(WORDS), st.dictionaries(NAMES, JSON_VALUES))
 def test_any_arguments_are_bound_or_refused(function: Any, words: list[str], values: dict[str, Any]) -> None:
-    """There is no other error."""
+    """The only exception is `ArgumentError`."""
     with contextlib.suppress(ArgumentError):
         Signature("mod.f", function).bind(words, values)
 
 
 def test_secret_parameters_are_known() -> None:
-    """The interface marks them once."""
+    """The interface marks secret parameters."""
     assert Signature("mod.f", secret).secret == {"value"}
     assert Signature("user.set_password", UserInterface.set_password).secret == {"value"}
     assert Signature("user.list", UserInterface.list).secret == frozenset()
@@ -161,7 +161,7 @@ def test_secret_parameters_are_known() -> None:
 
 
 def test_secret_fields_of_results_are_masked() -> None:
-    """Wherever in the result they are; an absent secret stays absent."""
+    """They are masked at any depth of the result; an absent secret stays absent."""
     user = User(name="bob", uid=7, password="$6$hash", extra={"shell_history": ["ls"]})
 
     assert shown({"bob": [user]})["bob"][0]["password"] == MASK
@@ -171,7 +171,7 @@ def test_secret_fields_of_results_are_masked() -> None:
 
 
 def test_the_log_shows_arguments_briefly() -> None:
-    """Without what is as by default."""
+    """Arguments with default values are left out."""
     assert brief([PkgSpec(name="a"), PkgSpec(name="b", version="1")]) == ["a", {"name": "b", "version": "1"}]
 
 
@@ -191,5 +191,8 @@ def test_the_log_shows_arguments_briefly() -> None:
 def test_the_arguments_name_what_a_call_changes(
     interface: type[Interface], tool: str | None, arguments: dict[str, Any], uids: set[tuple[str, str]]
 ) -> None:
-    """As uids of the resources that manage the same; without names, everything of the kind."""
+    """The result has the uids of the resources that manage these things.
+
+    Without names, it is everything of the kind.
+    """
     assert things(interface, tool, arguments) == uids

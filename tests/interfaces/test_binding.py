@@ -1,4 +1,4 @@
-"""Calls of virtual modules: every row of the table of interface, provider and host, and what is checked."""
+"""Calls of virtual modules: every row of the table of interface, provider and host, and the checks of a call."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Things(Interface, name="things", version=3):
         return {}
 
     async def plain(self) -> ChangeSet:
-        """Have no declarations."""
+        """A function without declarations."""
         return ChangeSet()
 
     @supported(os_family=("Debian", "RedHat"))
@@ -137,7 +137,7 @@ ROWS = [
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"row {row[0]}" for row in ROWS])
 async def test_every_row_of_the_table(host, row):
-    """A call runs, does nothing or raises; `has`, `dir` and `describe` agree; and the binding logs what is odd."""
+    """A call runs, does nothing or raises. `has`, `dir` and `describe` agree, and the binding logs violations."""
     number, function, facts, member, effect, level = row
     host.facts = facts
     members = {} if member is None else {function: member}
@@ -269,7 +269,7 @@ WRONG = {
 
 @pytest.mark.parametrize("source", WRONG.values(), ids=WRONG)
 async def test_a_wrong_signature_is_refused(host, source):
-    """Every call that the interface allows must mean the same. If lenient, the function does not exist."""
+    """Every call that the interface allows must mean the same. In a lenient binding, the function does not exist."""
     scope = {"Thing": Thing}
     exec(source, scope)
     with pytest.raises(SignatureViolation, match=r"the interface says look\(name: str, deep: bool = False\)"):
@@ -298,7 +298,8 @@ async def test_a_result_with_more_fields_is_allowed(host):
 
 @pytest.mark.parametrize("names", ["-rf", ["a", "--root=/"], [PkgSpec(name="a", source="-o")]], ids=str)
 async def test_a_text_that_a_tool_would_read_as_an_option_is_refused(host, monkeypatch, names):
-    """By position and by name, for the parameters that the interface calls words of a command."""
+    """Arguments by position and by name are checked, if the interface declares their parameters as words of a
+    command."""
     monkeypatch.setattr(Things, "words", frozenset({"name"}))
     bound = bind(host)
 
@@ -309,7 +310,7 @@ async def test_a_text_that_a_tool_would_read_as_an_option_is_refused(host, monke
 
 
 async def test_a_text_that_no_command_can_be_given_is_refused(host, monkeypatch):
-    """A NUL character ends an argument."""
+    """A NUL character would end the argument."""
     monkeypatch.setattr(Things, "words", frozenset({"name"}))
 
     with pytest.raises(ArgumentError, match=r"cannot call things\.look: 'a\\x00b' has a NUL character"):
@@ -327,7 +328,7 @@ async def test_a_result_may_be_a_mapping(host):
 
 @pytest.mark.parametrize("wrong", [{"a": {"name": "a"}}, {"a": {"name": "a", "ready": "yes"}}, None, ["a"]], ids=repr)
 async def test_a_wrong_result_is_a_violation(host, wrong):
-    """A missing field, a text instead of a boolean, or None is neither converted nor returned."""
+    """A missing field, a text instead of a boolean, and None are errors."""
 
     async def everything(self):
         return wrong
@@ -349,7 +350,7 @@ async def test_a_wrong_result_is_a_violation(host, wrong):
     ids=str,
 )
 async def test_no_value_of_a_result_is_converted(host, promised, good, wrong):
-    """Not even one that looks like the promised type; a list may stand for a tuple."""
+    """Even a value that looks like the promised type is an error; only a list is accepted as a tuple."""
 
     async def answer(self: Any) -> Any: ...
 
@@ -420,7 +421,7 @@ class Later(Interface, name="later", version=2):
 
     @since(2)
     async def new(self) -> int:
-        """Return a number, only since the second version."""
+        """Return a number; a function since the second version."""
         return 0
 
 
@@ -451,7 +452,7 @@ async def test_a_provider_for_the_version_before_is_adapted(host):
 
 @pytest.mark.parametrize("targets", [-1, 3])
 async def test_a_provider_for_a_distant_version_is_refused(host, targets):
-    """Older than the version before, or newer than the interface."""
+    """A provider is refused if it is older than the version before, or newer than the interface."""
     with pytest.raises(
         VersionViolation, match=rf"written for version {targets} of the interface, which is at version 2"
     ):
@@ -459,7 +460,7 @@ async def test_a_provider_for_a_distant_version_is_refused(host, targets):
 
 
 async def test_grains_that_change_are_decided_again(host):
-    """A function that was not supported becomes so, and callers find the new one."""
+    """A function that was not supported becomes supported, and callers find the new one."""
     host.facts = ELSEWHERE
     bound = bind(host, both=act)
     with pytest.raises(FunctionNotSupported):
@@ -493,7 +494,7 @@ def test_a_function_cannot_be_declared_both_ways_for_one_value():
 
 @pytest.mark.parametrize("error", [RuntimeError("odd"), SystemExit("odd")])
 def test_a_constructor_that_fails_is_an_error_of_the_provider(host, error):
-    """It names the provider, whatever was raised."""
+    """The error names the provider for any exception."""
 
     def init(self: Any, host: Any) -> None:
         raise error
@@ -511,7 +512,7 @@ def test_interfaces_and_providers_need_a_name():
 
 
 def test_functions_cannot_have_the_names_of_what_every_interface_has(host):
-    """Callers would get the attribute, not the function; so the names are those of `Interface` and of `Bound`."""
+    """Callers would get the attribute instead of the function, so the names of `Interface` and `Bound` are reserved."""
     bound = bind(host)
     public = {name for name in {*dir(Interface), *dir(Bound), *vars(bound)} if not name.startswith("_")}
 
@@ -556,7 +557,7 @@ def less() -> Any:
     ids=["parameter", "function", "platform", "all platforms", "not applicable"],
 )
 def test_a_derived_interface_cannot_narrow(member, why):
-    """Whoever relies on the base must be able to use the derived interface."""
+    """Callers of the base must be able to use the derived interface."""
     with pytest.raises(DeclarationError, match=f"{why}; Things promises more"):
         type("Less", (Things,), member)
 

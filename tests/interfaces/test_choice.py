@@ -98,7 +98,7 @@ def test_refusals_have_reasons(host, providers):
     ids=["only 4", "only 5", "5 added", "4 added", "a program of the site", "no dnf"],
 )
 def test_of_two_versions_of_dnf_that_of_the_command_dnf_is_chosen(host, commands, programs, link, chosen):
-    """As packages of the distributions link it, and so as users of the host use it."""
+    """The link of the distribution's package decides, because users of the host use that version."""
     for name in ("rpm", *programs.split()):
         (commands / name).touch(0o755)
     if link:
@@ -136,7 +136,10 @@ def test_builtin_providers_implement_their_interfaces(host, name, tool):
 
 
 def test_providers_of_other_distributions_are_found_and_a_broken_one_is_refused(tmp_path):
-    """By entry points of the group `holdfast.providers`. The others can be used, and `describe` says what is wrong."""
+    """Entry points of the group `holdfast.providers` name them.
+
+    The others can be used, and `describe` shows the error.
+    """
     info = tmp_path / "zdist-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: zdist\nVersion: 1.0\n")

@@ -13,7 +13,7 @@ from holdfast.resources.temporaries import OWN
 
 
 def test_a_file_is_written_read_and_removed(tmp_path: Path):
-    """Missing directories are made; a file that is not there reads as None, and is removed already."""
+    """Missing directories are created. A missing file reads as None, and its removal is not an error."""
     file = tmp_path / "a/b/toy.list"
     assert (read_config(file), list_config(file.parent)) == (None, [])
     remove_config(file)
@@ -29,7 +29,7 @@ def test_a_file_is_written_read_and_removed(tmp_path: Path):
 
 
 def test_a_link_is_replaced(tmp_path: Path):
-    """The file that it leads to stays as it is."""
+    """The target of the link stays as it is."""
     (tmp_path / "other").write_text("other")
     (tmp_path / "toy.list").symlink_to(tmp_path / "other")
 
@@ -55,7 +55,7 @@ def test_a_directory_that_others_can_write_is_refused(tmp_path: Path, mode: int)
 
 
 def test_system_errors_name_the_file(tmp_path: Path):
-    """A directory in the place of the file."""
+    """The error for a directory in place of the file has its path."""
     (tmp_path / "toy.list/x").mkdir(parents=True)
 
     for verb, use in (("write", lambda file: write_config(file, "new")), ("remove", remove_config)):

@@ -146,7 +146,7 @@ async def test_a_package_without_a_candidate_would_change(tmp_path):
 
 
 async def test_package_lists_are_fetched_only_for_a_repair(tmp_path):
-    """A check changes nothing, not even the package lists."""
+    """A check changes nothing, so it does not fetch the package lists either."""
     pkg = Packages({"it": ["2", "1"]}, it="1")
 
     await declare("pkg.latest").check_apply(context(tmp_path, pkg=pkg), False)
@@ -160,7 +160,7 @@ async def test_package_lists_are_fetched_only_for_a_repair(tmp_path):
     [("salt://it.rpm", ".rpm"), ("https://host/a.pkg.tar.zst?x=1", ".zst"), ("https://host/get?id=it.rpm", ".deb")],
 )
 async def test_a_fetched_package_file_keeps_its_ending(tmp_path, url, ending):
-    """By its ending dnf knows a package file; a file without a known ending is taken for one of Debian's."""
+    """By the ending, dnf recognises a package file. A file without a known ending is saved as a Debian package."""
     path = await fetch(FakeContext(tmp_path, sources={url: "content"}), "it", url)
 
     assert path == str(tmp_path / f"it{ending}")
@@ -200,7 +200,7 @@ async def test_a_service_is_changed_in_order(tmp_path):
 
 
 async def test_a_service_that_is_started_again_tells_how_it_had_ended(tmp_path):
-    """Also when it would only be started; a service that runs has not ended."""
+    """A plan reports this, too. A running service has no end."""
     how = "it.service was killed by signal 9 (SIGKILL)"
     for apply in (True, False):
         ctx = context(tmp_path, service=Services(state="failed", extra={"ended": how}))
@@ -246,7 +246,7 @@ async def test_a_service_that_cannot_be_enabled_is_as_declared(tmp_path):
     ],
 )
 async def test_a_mask_until_the_next_boot_is_not_any_mask(tmp_path, kind, runtime, until_boot, right):
-    """It does not suffice for a mask that lasts, and `unmasked` may be about such a mask only."""
+    """It does not suffice for a lasting mask. `unmasked` can be limited to such a mask."""
     service = Services(masked=True, extra={"until_boot": until_boot})
     state = declare(f"service.{kind}", runtime=runtime)
     assert await state.check_apply(context(tmp_path, service=service), False) is right
@@ -267,7 +267,7 @@ def test_masks_are_removed_of_one_sort_or_of_both():
 
 
 async def test_a_service_that_is_enabled_in_part_is_neither_enabled_nor_disabled(tmp_path):
-    """A script with a link that starts it in one of its runlevels only is repaired, whatever is declared."""
+    """A script that is started only in some of its runlevels is repaired for either declaration."""
     for enable, verb in ((True, "enable"), (False, "disable")):
         service = Services(enabled=True, extra={"partly": True})
         ctx = context(tmp_path, service=service)
@@ -278,7 +278,10 @@ async def test_a_service_that_is_enabled_in_part_is_neither_enabled_nor_disabled
 
 @pytest.mark.parametrize(("kind", "fails"), [("running", True), ("dead", True), ("enabled", False)])
 async def test_a_service_that_nothing_tells_about_is_an_error(tmp_path, kind, fails):
-    """An init script need not have the action `status`; a repair of what may run already would be repeated for ever."""
+    """An init script may lack the action `status`.
+
+    A repair of a service that may already run would be repeated for ever.
+    """
     ctx = context(tmp_path, service=Services(active=None, state="unknown"))
 
     with pytest.raises(Permanent, match="cannot tell whether it runs") if fails else nullcontext():
@@ -304,7 +307,7 @@ async def test_a_service_about_to_be_restarted_is_not_dead(tmp_path):
     ids=["restart", "reload", "full restart", "down"],
 )
 async def test_a_refresh_does_what_is_declared(tmp_path, active, arguments, verb):
-    """It follows Salt's `mod_watch` of a running service; without `apply` it is only reported."""
+    """The action is that of Salt's `mod_watch` for a running service; without `apply` it is only reported."""
     service = Services(active=active, state="active" if active else "inactive")
     ctx = context(tmp_path, service=service)
 
@@ -464,7 +467,7 @@ async def test_a_user_is_compared_field_by_field(tmp_path, arguments, changes):
     ],
 )
 async def test_a_user_is_no_member_of_the_primary_group(tmp_path, user, gid, joined):
-    """It may be among the groups, by which the user has it already; with another primary group, that one."""
+    """The primary group may be listed, because the user has it already. With another primary group, that one counts."""
     given = people(user)
     groups = {"users": Group(name="users", gid=100), "games": Group(name="games", gid=7)}
     calls: list[Any] = []
@@ -479,13 +482,13 @@ async def test_a_user_is_no_member_of_the_primary_group(tmp_path, user, gid, joi
     given["user"].add = given["user"].modify = change
     given["group"].info = group_info
     state = declare("user.present", "alice", groups=["users", "games"], gid=gid, allow_gid_change=True)
-    with pytest.raises(Permanent, match="still"):  # the account in memory stays as it is
+    with pytest.raises(Permanent, match="still"):  # the account in memory is not changed
         await state.check_apply(context(tmp_path, **given), True)
     assert calls == [joined]
 
 
 async def test_a_missing_user_would_be_created(tmp_path):
-    """Groups that do not exist yet are no error."""
+    """Groups that do not exist yet are not an error."""
     ctx = context(tmp_path, **people(None))
 
     assert await declare("user.present", "alice", groups=["devs"], password="$6$s$h").check_apply(ctx, False) is False
@@ -509,7 +512,7 @@ async def test_a_missing_user_would_be_created(tmp_path):
     ],
 )
 def test_dangerous_or_contradictory_accounts_are_refused(kind, name, arguments):
-    """Nothing is read before; the message does not repeat a password that is no hash."""
+    """They are refused before anything is read. The message does not repeat a password that is not a hash."""
     with pytest.raises(ValidationError) as refusal:
         declare(kind, name, **arguments)
     assert "sesame" not in str(refusal.value)

@@ -64,7 +64,10 @@ def bind(host: Any, source: str, *, strict: bool = True, facts: dict[str, Any] |
 
 
 async def test_functions_are_read_wherever_they_stand(host):
-    """Below the declaration, under a condition, and by an alias; imported functions and private ones do not count."""
+    """Functions may follow the declaration, depend on a condition, or have an alias.
+
+    Imported and private ones do not count.
+    """
     bound = bind(host, HEAD + "from os.path import join as extra\n"
                  "__func_alias__ = {'list_': 'list'}\n"
                  "def list_() -> list[str]: return ['rose']\n"
@@ -78,7 +81,7 @@ async def test_functions_are_read_wherever_they_stand(host):
 
 
 async def test_all_says_what_a_module_exports(host):
-    """A function that `__all__` leaves out is private; one that it names may come from elsewhere."""
+    """A function that is not in `__all__` is private; one that is may be imported."""
     bound = bind(host, HEAD + "from json import dumps\n__all__ = ['late', 'dumps']\n"
                  "def list() -> list[str]: return []\ndef late() -> int: return 1\n")  # fmt: skip
 
@@ -115,7 +118,7 @@ async def test_each_binding_calls_a_module_for_its_own_host(host, late):
 
 
 async def test_a_watch_of_a_module_sees_the_host_of_its_binding(host):
-    """Two watches that take turns have one host each."""
+    """Two watches that run alternately keep their own hosts."""
     source = f"{HEAD}async def events():\n    yield __grains__['os']\n    yield __grains__['os']\n"
     watches = [bind(host, source).events()]
     watches.append(registry.bind(Plants, type(host)({"os": "Arch"})).events())
@@ -138,7 +141,7 @@ async def test_a_watch_of_a_module_sees_the_host_of_its_binding(host):
     ids=["False", "None", "reason", "exception", "exit"],
 )
 def test_a_module_that_refuses_a_host_says_why(host, body, reason):
-    """As in Salt; the reason is part of the error."""
+    """As in Salt, `__virtual__` returns the reason, which is part of the error."""
     with pytest.raises(Permanent, match=rf"no provider works on this host \(garden: {reason}\)"):
         bind(host, HEAD + f"def __virtual__(): {body}\n")
 
@@ -172,7 +175,7 @@ async def test_a_virtual_name_of_one_module_has_a_generated_interface(host):
 
 
 def test_functions_that_no_interface_promises_count_as_changing_unless_declared(host):
-    """Nobody has said what they do: neither an own function of a module, nor a function of a generated interface."""
+    """The effects of a module's own functions, and of those of a generated interface, are unknown."""
     source = (
         "from holdfast.resources.interfaces.base import looks\n"
         "async def feed(animal: str) -> str: return animal\n"
@@ -207,7 +210,7 @@ def test_something_else_as_interface_is_an_error():
     ],
 )
 def test_a_wrong_declaration_is_an_error_where_it_is_made(declared, why):
-    """Not where the provider is used first, and not as a bug of Holdfast."""
+    """The error is raised at the declaration, not at the first use, and is not reported as a bug of Holdfast."""
     head = "from holdfast.resources.interfaces.provider import Confine\nasync def late() -> int: return 1\n"
     with pytest.raises(DeclarationError, match=rf"cannot (use|declare) garden\b.*: {why}"):
         register_module(make(HEAD + head + declared + "\n"), lambda _: None)
@@ -215,7 +218,7 @@ def test_a_wrong_declaration_is_an_error_where_it_is_made(declared, why):
 
 
 def test_the_name_of_a_provider_of_holdfast_is_taken():
-    """The error is at the file that takes it again; the provider of Holdfast can be used."""
+    """The error is at the file that uses the name again; the provider of Holdfast can still be used."""
     with pytest.raises(
         DeclarationError, match="cannot declare apt for pkg in toy: Holdfast has a provider of this name"
     ):
@@ -223,13 +226,13 @@ def test_the_name_of_a_provider_of_holdfast_is_taken():
 
 
 def test_a_class_must_say_what_it_implements():
-    """By the class of an interface, not by its name."""
+    """`implements` must be the class of an interface, not its name."""
     with pytest.raises(DeclarationError, match="cannot declare the provider Toy: it does not say what it implements"):
         type("Toy", (Provider,), {"implements": "pkg"})
 
 
 def test_a_module_loaded_again_replaces_itself_and_no_other(host):
-    """An operator's file that has changed is loaded again; two providers for one tool are an error."""
+    """A changed file of an operator is loaded again. Two providers for one tool are an error."""
     register_module(make(HEAD + "def late() -> int: return 1\n"), lambda _: None)
     register_module(make(HEAD + "__priority__ = 2\n"), lambda _: None)
 
@@ -282,7 +285,7 @@ async def test_the_module_in_contributing_serves_a_site(host, commands):
 
 
 def test_the_class_in_contributing_is_a_provider(host, commands):
-    """It is declared by its class statement, and fits where its commands exist."""
+    """The class statement declares it, and it fits on hosts that have its commands."""
     kinds.load_file(commands / "toybox.py", example('"""Groups by the tools of toybox'))
     for name in ("toybox", "groupadd", "groupdel"):
         assert registry.choose(GroupInterface, host).offer is None

@@ -23,7 +23,7 @@ async def compare(a, b): return 0
 def watch(names=(), catalogue=False): ...
 async def install(pkgs, refresh=None, *, test=False, options=None): ...
 """
-"""A package manager that can install and nothing else."""
+"""A package manager that can only install."""
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,10 @@ gone:
 
 
 def test_a_compilation_refuses_states_that_need_a_missing_function(settings):
-    """With file and line, the word of the table and the reason; the state that needs only what is there is right."""
+    """The error has file and line, the word of the table and the reason.
+
+    A state that needs only existing functions is accepted.
+    """
     path = write(settings, STATES)
 
     with pytest.raises(CompileError) as refusal:
@@ -97,7 +100,7 @@ def test_check_reports_the_same_errors(settings):
 
 
 def test_a_provider_that_gets_the_function_is_noticed(settings):
-    """The operator adds it to his file; the next compilation succeeds."""
+    """The operator adds the function to the provider's file, and the next compilation succeeds."""
     write(settings, "gone:\n  pkg.removed: []\n")
     compiler = ConfigurationCompiler()
     with pytest.raises(CompileError):
@@ -111,7 +114,10 @@ def test_a_provider_that_gets_the_function_is_noticed(settings):
 
 
 def test_states_without_any_provider_are_only_warned_of(settings):
-    """Another state may install the tool, and states for other hosts must stay checkable: one warning, no error."""
+    """Another state may install the tool, and states for other hosts must be checkable.
+
+    So there is one warning and no error.
+    """
     write(settings, "one:\n  pkg.installed: []\ntwo:\n  pkg.removed: []\n")
     (settings.resources / "toy.py").unlink()
     elsewhere = settings.model_copy(update={"providers": {}, "grains": {"os_family": "Plan9"}})
@@ -125,7 +131,7 @@ def test_states_without_any_provider_are_only_warned_of(settings):
 
 
 def test_states_of_another_host_are_not_judged_by_this_one(settings):
-    """With given grains, the commands of this host say nothing."""
+    """With given grains, the commands of this host are ignored."""
     write(settings, STATES)
 
     assert ConfigurationCompiler().check(settings, grains={"id": "other", "os_family": "Arch"}).errors == ()
@@ -151,6 +157,6 @@ def every_state() -> list[Resource]:
 
 @pytest.mark.parametrize("resource", every_state(), ids=lambda resource: resource.kind)
 def test_what_a_kind_needs_is_in_its_interface(resource):
-    """A misspelt function would refuse the state everywhere."""
+    """Otherwise, a misspelt function would make every host refuse the state."""
     assert [need for need in resource.needs() if need.function not in need.interface.functions()] == []
     assert len(set(resource.needs())) == len(resource.needs())

@@ -77,7 +77,7 @@ async def run(tmp_path: Any, pip: FakePip, resource: Resource, *, apply: bool = 
 
 
 async def test_missing_and_wrong_packages_are_installed_in_one_command(tmp_path: Any) -> None:
-    """The changes are those of Salt; a second run does nothing, and noop nothing at all."""
+    """The changes are those of Salt. A second run and noop change nothing."""
     pip = FakePip({"django": "4.2", "toml": "1.0"}, toml="0.9")
     state = declare("pip.installed", "title", pkgs=["django", "toml==1.0"], bin_env="/srv/venv/bin/pip3", user="app")
     wanted = {"django==4.2": "Installed", "toml==1.0": "Installed"}
@@ -90,7 +90,7 @@ async def test_missing_and_wrong_packages_are_installed_in_one_command(tmp_path:
 
 
 async def test_newer_versions_are_installed_only_if_declared(tmp_path: Any) -> None:
-    """With `upgrade` each check asks the index."""
+    """Only with `upgrade`, each check asks the index."""
     pip = FakePip({"django": "5.0"}, django="4.2")
 
     assert await run(tmp_path, pip, declare("pip.installed", "django")) == (True, {})
@@ -100,7 +100,7 @@ async def test_newer_versions_are_installed_only_if_declared(tmp_path: Any) -> N
 
 
 async def test_what_pip_cannot_install_is_noted_in_a_plan_and_fails_the_run(tmp_path: Any) -> None:
-    """Another state may come first, such as one that offers the package."""
+    """An earlier state may offer the package, so a plan only notes the problem."""
     state = declare("pip.installed", "nowhere")
 
     assert (await run(tmp_path, FakePip({}), state, apply=False))[0] is False
@@ -140,7 +140,7 @@ async def test_all_packages_are_brought_up_to_date(tmp_path: Any) -> None:
     ],
 )
 def test_the_environment_is_that_of_salts_bin_env(bin_env: str | None, user: str | None, place: str | None) -> None:
-    """A directory, or a pip or Python in it; those of the system are no environment."""
+    """`bin_env` may be a directory, or a pip or Python in it. Those of the system are not an environment."""
     assert declare("pip.removed", "toml", bin_env=bin_env, user=user).place == place
 
 
@@ -175,7 +175,7 @@ def test_options_reach_pip_in_its_environment_and_are_secret() -> None:
     ],
 )
 def test_what_pip_would_understand_otherwise_is_refused(arguments: dict[str, Any], why: str) -> None:
-    """Options, several lines, passwords that others could see, and paths without a directory."""
+    """These are options, several lines, passwords that other users could see, and paths without a directory."""
     with pytest.raises(ValidationError, match=re.escape(why)) as error:
         declare("pip.installed", **arguments)
 
@@ -183,7 +183,7 @@ def test_what_pip_would_understand_otherwise_is_refused(arguments: dict[str, Any
 
 
 def test_relative_paths_begin_at_cwd() -> None:
-    """Paths that pip gets are absolute, so that it need not run in a directory of others."""
+    """All paths for pip are absolute, so it need not run in a directory of another user."""
     state = declare("pip.installed", "x", requirements="all.txt", editable=[".", "/srv/lib"], cwd="/srv/app")
 
     assert state.wanted == ["@/srv/app/all.txt", "editable /srv/lib", "editable /srv/app/."]
@@ -193,7 +193,7 @@ def test_relative_paths_begin_at_cwd() -> None:
     ("kind", "name"), [("pip.installed", "all"), ("virtualenv.managed", "/srv/venv")], ids=["pip", "virtualenv"]
 )
 async def test_files_of_requirements_are_watched(tmp_path: Any, kind: str, name: str) -> None:
-    """A new requirement is installed at once, and not at the next recheck."""
+    """A new requirement is installed at once, before the next recheck."""
 
     class Watched(FakePip):
         def watch(self, target: Any, runas: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What the base of the package providers derives from a core, with a tool in memory."""
+"""Functions that the base of the package providers derives from a core, with a tool in memory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Toy(HoldingProvider, abstract=True):
     installed: dict[str, str]
     offered: dict[str, list[str]]
     upstream: dict[str, list[str]]
-    """What a refresh adds to `offered`."""
+    """Packages that a refresh adds to `offered`."""
     done: list[str]
     """Transactions and refreshes."""
     fetched_lists: Fetched = Fetched({"main": "updated"})
@@ -97,7 +97,7 @@ def toy(host, tmp_path: Path) -> Toy:
 
 
 def test_a_provider_without_a_whole_core_cannot_be_used(host):
-    """The error names what is missing."""
+    """The error names the missing methods."""
 
     class Half(PkgProvider, abstract=True):
         database = ()
@@ -130,7 +130,7 @@ async def test_changes_are_the_difference_of_the_database(toy):
 
 
 async def test_packages_that_are_not_installed_are_neither_removed_nor_upgraded(toy):
-    """A tool that would refuse them, or install them, is not asked."""
+    """The tool is not run for them, because it might refuse them or install them."""
     assert not await toy.remove(["b", "gone"])
     assert not await toy.upgrade(["b"], refresh=False)
     assert toy.done == []
@@ -141,7 +141,7 @@ async def test_packages_that_are_not_installed_are_neither_removed_nor_upgraded(
 
 @pytest.mark.parametrize(("refresh", "done"), [(None, ["install b", "refresh", "install b"]), (True, ["refresh"])])
 async def test_lists_are_fetched_if_a_package_is_not_found(toy, refresh, done):
-    """By default once, after the first attempt; with `refresh` before it."""
+    """By default, they are fetched once, after the first attempt; with `refresh`, before it."""
     await toy.install([PkgSpec(name="b")], refresh)
 
     assert toy.installed["b"] == "1"
@@ -162,7 +162,7 @@ async def test_an_error_has_the_changes_that_were_made_before_it(toy):
 
 
 async def test_a_call_names_the_changes_that_were_made_before_it_failed(toy):
-    """Its answer is the error with the names of these packages."""
+    """The error of the call names the changed packages."""
     bound = Bound(Offer(PkgInterface, "toy", Confine(), 0, 1, Toy), toy.host)
     bound.provider = toy
     bound.decide()
@@ -175,7 +175,7 @@ async def test_a_call_names_the_changes_that_were_made_before_it_failed(toy):
 
 
 async def test_fresh_lists_are_kept(toy, host):
-    """Those that any program has fetched within the hour, unless they are gone; `force` fetches them anyway."""
+    """Lists that any program has fetched within the hour are kept, if they still exist. `force` fetches them anyway."""
     assert await toy.refresh() == {"main": "updated"}
     assert await toy.refresh() == {}
     assert await toy.refresh(force=True) == {"main": "updated"}
@@ -187,7 +187,7 @@ async def test_fresh_lists_are_kept(toy, host):
 
 
 async def test_lists_that_are_older_than_the_repositories_are_not_fresh(toy, host):
-    """A repository that was added since is not in them."""
+    """They lack a repository that was added since."""
     (host.root / "toy/lists").touch()
     assert await toy.refresh() == {}
     soon = time.time() + 60
@@ -228,7 +228,7 @@ async def test_holds_change_only_what_is_wrong(toy):
     ],
 )
 async def test_a_failed_command_is_an_error_in_the_words_of_the_tool(toy, host, answer, error, text):
-    """Without repetitions, on one line; a killed command may be run again."""
+    """The error is one line without repetitions. After a killed command, the error is temporary."""
     host.answers["toy"] = answer
 
     with pytest.raises(error, match=text):
@@ -236,7 +236,7 @@ async def test_a_failed_command_is_an_error_in_the_words_of_the_tool(toy, host, 
 
 
 async def test_a_command_is_repeated_while_another_program_has_the_lock(toy, host, monkeypatch):
-    """The tool says so itself, if it was not seen before."""
+    """The tool reports a lock that the check before has not found."""
     monkeypatch.setattr(_shared_tool, "LOCK_INTERVAL", 0.0)
     answers = iter([(1, "", "toy is locked by 7"), (1, "toy is locked", ""), (0, "fine", "")])
 

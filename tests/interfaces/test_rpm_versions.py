@@ -17,16 +17,16 @@ EQUAL = (("1.0", "1_0"), ("1.0", "01.000"), ("0:1.0-1", "1.0-1"), ("1.0.", "1.0"
 
 @pytest.mark.parametrize(("older", "newer"), ORDERED)
 def test_the_older_version_is_smaller(older: str, newer: str):
-    """In both directions."""
+    """The comparison is right in both directions."""
     assert (_rpm.compare(older, newer), _rpm.compare(newer, older)) == (-1, 1)
 
 
 @pytest.mark.parametrize(("one", "other"), EQUAL)
 def test_separators_and_leading_zeros_do_not_count(one: str, other: str):
-    """Nor does an epoch of 0."""
+    """An epoch of 0 does not count either."""
     assert _rpm.compare(one, other) == 0
 
 
 def test_versions_are_sorted_once_each():
-    """The newest first."""
+    """The newest version is first."""
     assert _rpm.newest_first(["1.9-1", "1:0.1-1", "1.10-1", "1.9-1"]) == ["1:0.1-1", "1.10-1", "1.9-1"]

@@ -72,7 +72,7 @@ def test_without_shadow_passwords_are_unknown(etc):
 
 
 async def test_a_password_is_passed_by_standard_input(host, etc):
-    """It is in no argument list and in no result; characters that would break the line are refused."""
+    """The password appears in no argument list and in no result. Characters that would break the line are refused."""
     changes = await shadow.ShadowUsers(host).set_password("alice", "$6$a$b")
 
     assert (host.ran, host.stdin) == (["chpasswd --encrypted"], ["alice:$6$a$b\n"])

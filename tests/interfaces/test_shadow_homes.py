@@ -1,4 +1,4 @@
-"""Homes that root's tools must not touch, because users could exchange them meanwhile."""
+"""Homes that root's tools must not use, because users could replace them meanwhile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UID, OWN = 12345, 12346
 def users(host, tmp_path, monkeypatch):
     """Create the accounts of a small host.
 
-    The home of `app` lies in a user's directory; that of `own` is safe.
+    The home of `app` is in a user's directory; that of `own` is safe.
     """
     (tmp_path / "etc").mkdir()
     lines = [f"app:x:{OWN}:{OWN}::{tmp_path}/users/app:/bin/sh\n", f"own:x:{OWN}:{OWN}::{tmp_path}/home/own:/bin/sh\n"]
@@ -64,7 +64,7 @@ async def test_a_link_of_a_user_is_not_a_home(host, users, tmp_path):
 
 
 async def test_a_home_is_created_where_only_root_can_exchange_it(host, users, tmp_path):
-    """Links of root may lead there; an existing home stays, whoever owns it."""
+    """Links of root may lead there. An existing home of any owner stays."""
     (tmp_path / "link").symlink_to(tmp_path / "home")
     for home in (f"{tmp_path}/home/new", f"{tmp_path}/home/a/b", f"{tmp_path}/link/new", f"{tmp_path}/home/own/"):
         await users.add("new", home=home)
@@ -91,7 +91,7 @@ async def test_the_skeleton_must_belong_to_root_completely(host, users, tmp_path
 
 
 async def test_a_home_that_others_could_exchange_is_not_removed(host, users, tmp_path):
-    """The account alone can be removed, and a home below a directory of root."""
+    """The account can be removed without its home. A home below a directory of root can be removed."""
     with pytest.raises(
         Permanent,
         match=f"cannot remove user app: other users could replace its home {tmp_path}/users/app: "
@@ -103,7 +103,7 @@ async def test_a_home_that_others_could_exchange_is_not_removed(host, users, tmp
     await users.remove("app")
     await users.remove("own", remove_home=True)
     (tmp_path / "users/app").rmdir()
-    await users.remove("app", remove_home=True)  # nothing to be removed
+    await users.remove("app", remove_home=True)  # there is no home to remove
     assert host.ran == ["userdel app", "userdel --remove own", "userdel --remove app"]
 
 

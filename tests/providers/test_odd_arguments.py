@@ -23,7 +23,7 @@ from odd_texts import ODD, PER_TEXT, demand_exact, replaced, texts
 HERE = Path(__file__).parent
 PROVIDERS = sorted(path.name for path in HERE.iterdir() if path.is_dir() and list(path.glob("*.yaml")))
 AT_ONCE = 2.0
-"""Seconds for a call: it may wait for a signal that never comes."""
+"""Timeout of a call in seconds; the call may wait for a signal that never arrives."""
 
 
 class Recording(FakeProviderHost):
@@ -66,7 +66,7 @@ async def call(path: Path, steps: tuple[Any, ...], odd: str, root: Path) -> None
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_odd_arguments_are_refused_or_passed_on_exactly(provider, tmp_path, monkeypatch):
-    """In the place of each text in the calls of the cases."""
+    """An odd text replaces each text in the calls of the cases, one at a time."""
     monkeypatch.setattr(provider_testing, "FakeProviderHost", Recording)
     seen = set()
     paths = [path for path in sorted((HERE / provider).glob("*.yaml")) if path.name != provider_testing.SHARED]

@@ -33,7 +33,7 @@ def test_case(case: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_every_function_of_a_provider_has_a_case(name: str) -> None:
-    """Except `watch`, which returns no result."""
+    """Only `watch`, which returns no result, needs no case."""
     functions = {
         function
         for function, _ in inspect.getmembers(PROVIDERS[name], inspect.isfunction)
@@ -96,7 +96,7 @@ def test_a_case_with_another_result_fails(tmp_path: Path, case: str, message: st
 
 
 def test_a_provider_that_ignores_test_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `test=True` it changes the host."""
+    """The runner reports a provider that changes the host with `test=True`."""
 
     async def remove(
         self: ShadowGroups, name: str, *, test: bool = False, options: Mapping[str, Any] | None = None
@@ -110,6 +110,6 @@ def test_a_provider_that_ignores_test_fails(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_pattern_matches_any_text_at_its_stars() -> None:
-    """Other signs stand for themselves."""
+    """All other characters must be equal."""
     assert fits("apt-get * [a]", "apt-get --quiet install [a]")
     assert not fits("apt-get * [a]", "apt-get --quiet install a")
