@@ -1,8 +1,8 @@
 """Measures `archive.extracted` with an archive of many members, beside `tar -x` of the same archive.
 
-`extract` is the first run, `again` a run in which everything is as declared, and `repair` one after a member was
-removed, in which one member is extracted. `callback` is the longest time that the event loop has computed at once
-meanwhile. The files are on a tmpfs and are not flushed. Prints one line of JSON.
+`extract` is the first run, `again` a run in which everything is as declared, and `repair` a run that extracts one
+member, which was removed. `callback` is the longest CPU time of one callback of the event loop in these runs. The files
+are on a tmpfs and are not flushed. Prints one line of JSON.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class Keeper:
         try:
             self._follow_mounts()
             os.lstat(path)
-            locked()  # Holdfast asks, too; no package owns these files, so it repairs them in any case
+            locked()  # Holdfast also checks the locks; no package owns these files, so it repairs them in any case
             if self._read(folder, path) == content:
                 return
         except FileNotFoundError:
@@ -119,7 +119,7 @@ class Keeper:
         os.rename(temporary, path)
 
     def _keep(self, path: str, temporary: str) -> None:
-        """Read the content that is about to be replaced, and write it to the kept files, unless it is there."""
+        """Read the content that is about to be replaced, and write it to the kept files, unless they have it."""
         try:
             seen, made = self._look(path), self._look(temporary)
             descriptor = os.open(path, READ)

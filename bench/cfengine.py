@@ -27,7 +27,7 @@ class Model(pydantic.BaseModel):
     mode: int
 Model(name="a", mode=1)
 """
-"""The least that a run with one file needs."""
+"""A minimal program, with the imports that a run with one file needs."""
 
 
 def promise_files(base: Path, paths: Sequence[Path]) -> Path:

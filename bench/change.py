@@ -1,4 +1,4 @@
-"""Measures what an edit of one state file costs the agent, with 10 000 files declared in 1 000 state files.
+"""Measures the agent's costs of an edit of one state file, with 10 000 files declared in 1 000 state files.
 
 The compiler (which keeps its results, as in the daemon) and the engine with its watches run in this process. Each
 figure is the median of several edits. `ratio_edit` is relative to the first compilation, and so does not depend on the

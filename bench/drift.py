@@ -19,9 +19,9 @@ from harness import CONTENT, agent, declare_files, drifts, median, private_direc
 
 COUNT, ROUNDS = 200, 3
 WARM = 50
-"""Repairs ahead of those that are measured."""
+"""Repairs before the measured ones."""
 REST = 2.0
-"""Seconds after the last repair until threads are counted: those that write records wait a second for more."""
+"""Seconds after the last repair until threads are counted: threads that write records wait a second for more work."""
 FLAT, LARGE, SMALL = (1000, 1), (10_000, 1000), (100, 10)
 MINE, *OTHERS = sorted(os.sched_getaffinity(0))
 

@@ -1,8 +1,8 @@
 """Measures the etcd database of the northbound store, on one member on loopback that flushes each write.
 
 `mutate` by 16 writers at once on 16 keys is compared with the same read-modify-writes as bare transactions of etcd,
-made by the same client. Each writer goes round the keys from one of its own, so they meet now and then. Both are
-measured by turns, and the median round counts. Prints one line of JSON; without etcd, no figures.
+made by the same client. Each writer visits all keys, starting at a key of its own, so conflicts are rare. Both are
+measured in turns, and the median round counts. Prints one line of JSON; without etcd, no figures.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Counted(Model, table="bench-counted"):
 
 
 class Bare:
-    """Counters that are raised by transactions of etcd, without the store."""
+    """Counters that transactions of etcd increment, without the store."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -47,7 +47,7 @@ class Bare:
         """Count and revision of each key, as last seen."""
 
     async def add(self, number: int) -> None:
-        """Raise a counter; after a conflict, again from what etcd has."""
+        """Increment a counter; after a conflict, repeat with the value of etcd."""
         key = b"/bench/bare/%d" % number
         while True:
             count, revision = self._known[number]
@@ -65,7 +65,7 @@ class Bare:
 
 
 def plus_one(record: Counted) -> Counted:
-    """Return the record with a count that is greater by one."""
+    """Return the record with the count increased by one."""
     return record.replace(count=record.count + 1)
 
 

@@ -19,7 +19,7 @@ CONTENT = "the content that is declared, sixty-four bytes long with newline\n"
 
 @contextlib.contextmanager
 def private_directory(*, on_disk: bool = False) -> Iterator[Path]:
-    """Create a directory on a tmpfs (if there is one), so that the disk is not measured; or in /var/tmp."""
+    """Create a directory on a tmpfs (if there is one), so that the disk is not measured, or else in /var/tmp."""
     shm = Path("/dev/shm")
     path = Path(
         tempfile.mkdtemp(prefix="holdfast-bench-", dir="/var/tmp" if on_disk else shm if shm.is_dir() else None)

@@ -3,8 +3,8 @@
     python bench/idl.py [--resources 500] [--repeat 3]
 
 prints one line of JSON. Times are the seconds of the fastest repetition, each a process that writes all files anew
-(`compile_s`), or compares them with those that are there (`check_s`). `lines_ratio` is the number of hand-written lines
-of the provider of `holdfast idl new`, with its source in the IDL, divided by those of the same provider without the
+(`compile_s`), or compares them with the present ones (`check_s`). `lines_ratio` is the number of hand-written lines of
+the provider of `holdfast idl new`, with its source in the IDL, divided by those of the same provider without the
 generator (tests/idl/by_hand).
 """
 
@@ -87,7 +87,7 @@ def package(folder: Path, resources: int) -> None:
 
 
 def seconds(folder: Path, *options: str) -> float:
-    """Return how long a process takes that compiles the package."""
+    """Return the duration of a process that compiles the package."""
     outputs = ["--out-pack", str(folder / "pack"), "--out-provider", str(folder / "provider")]
     before = time.perf_counter()
     subprocess.run(

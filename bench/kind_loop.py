@@ -2,8 +2,8 @@
 
     python bench/kind_loop.py DIRECTORY
 
-declares the files in `DIRECTORY`/managed/*, and repairs each file that changes in a task of its own. What the agent
-takes in addition is the cost of its engine: states, requisites, journal, records and log.
+declares the files in `DIRECTORY`/managed/*, and repairs each file that changes in a task of its own. The difference to
+the agent is the cost of its engine: states, requisites, journal, records and log.
 """
 
 from __future__ import annotations

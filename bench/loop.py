@@ -52,11 +52,11 @@ TIMEOUT = 120.0
 AGAIN = ("_2", "_3")
 """Further rechecks. The cheapest one counts, because other processes use the same CPUs."""
 SELDOM = 0.25
-"""Seconds between two questions whether a recheck is over: each question costs the agent more than a millisecond."""
+"""Seconds between two requests that ask whether a recheck has ended: each costs the agent more than a millisecond."""
 DRIFTS = 9
 """Rechecks with one drift each. One latency says little, because other processes use the same CPUs."""
 QUIET = 0.3
-"""Seconds before and after each phase, so that what it causes belongs to no other."""
+"""Seconds before and after each phase, so that later effects of a phase do not count for another."""
 LONGEST = 8
 """The number of callbacks that `--names` prints for each phase."""
 

@@ -1,4 +1,4 @@
-"""Measures what path watches cost: of a bare loop with inotify, and of the path watcher.
+"""Measures the costs of path watches, by a bare loop with inotify and by the path watcher.
 
 `iterator` has an async iterator for each file; `inotify` and `fanotify` have this backend, a callback for each file,
 and a namer. Each is measured in a process of its own.

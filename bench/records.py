@@ -1,9 +1,8 @@
-"""Measures what it costs to record changes: an agent against one that records nothing, in one run.
+"""Measures the costs of recording changes: an agent beside one that records nothing, in one run.
 
 `first_ratio`: the first pass, which creates all files; `cpu_ratio`: its CPU time; `drift_ratio`: a repair. `first_s`
 and `peak_mib` are those of the agent that records, `plain_first_s` and `plain_peak_mib` those of the other;
-`database_mib` is what it wrote.
-Prints one line of JSON.
+`database_mib` is the size of its database. Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ def running(base: Path, *, recording: bool) -> Iterator[int]:
 
 
 def first_pass(base: Path) -> float:
-    """Return the seconds of the first pass, as the log has them."""
+    """Return the seconds of the first pass, from the log."""
     found = re.search(r"converged in (?:(\d+) min )?([\d.]+) (ms|s):", (base / "log").read_text())
     assert found is not None
     return int(found[1] or 0) * 60 + float(found[2]) * UNITS[found[3]]
 
 
 def peak(process: int) -> float:
-    """Return the most memory that a process has used, in MiB."""
+    """Return the peak memory of a process in MiB."""
     (kib,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
     return int(kib) / 1024
 

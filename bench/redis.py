@@ -1,4 +1,4 @@
-"""Measures the package redis: how long it takes until a damaged key of a real server is right again.
+"""Measures the package redis: the time until a damaged key of a real server is repaired.
 
     python bench/redis.py [--keys 100] [--repairs 200]
 
@@ -32,13 +32,13 @@ from redis_server import RedisServer, asking
 PROVIDER = Path(__file__).resolve().parent.parent / "resources/remote/redis/provider"
 GIVE_UP = 10.0
 LOOK = 0.0005
-"""Seconds between two looks at a damaged key, so that the agent need not share its processor."""
+"""Seconds between two reads of a damaged key, so that the agent need not share its CPU."""
 PAUSE = 0.02
-"""Seconds between two damages: the repair before is over by then, for the agent as well."""
+"""Seconds between two damages, within which the agent completes the previous repair."""
 
 
 def missing() -> str:
-    """Return what the benchmark lacks on this machine; empty if it can run."""
+    """Return the missing programs; empty if the benchmark can run."""
     modules = [each for each in ("typescript", "@grpc") if not (typescript.MODULES / each).exists()]
     programs = [each for each in ("redis-server", "redis-cli", "node") if shutil.which(each) is None]
     return ", ".join([*programs, *(f"npm's {each}" for each in modules)])
@@ -57,7 +57,7 @@ def settings(base: Path, server: RedisServer) -> str:
 
 
 def repaired(ask: Callable[..., str], key: str) -> float:
-    """Damage a key; return the seconds until it is right again."""
+    """Damage a key; return the seconds until it is repaired."""
     began = time.perf_counter()
     ask("SET", key, "damaged")
     while ask("GET", key) != "hello":

@@ -1,4 +1,5 @@
-"""Measures remote resources: the notes of the tests, whose provider is a process, by the calls of one check.
+"""Measures remote resources, with the notes of the tests: one check, whose provider is in another process, and whole
+runs.
 
     python bench/remote.py [--checks 2000] [--resources 1000] [--repeat 3]
 
@@ -42,17 +43,17 @@ WARM = 50
 
 
 class Memory:
-    """What is remembered, in memory."""
+    """The records of remote resources, in memory."""
 
     def __init__(self) -> None:
         self.records: dict[str, RemoteRecord] = {}
 
     async def get(self, _: str, name: str) -> RemoteRecord | None:
-        """Return what is remembered."""
+        """Return a record."""
         return self.records.get(name)
 
     async def put(self, _: str, name: str, record: RemoteRecord | None) -> None:
-        """Remember it."""
+        """Store a record."""
         if record is not None:
             self.records[name] = record
 
@@ -116,7 +117,7 @@ def apply(base: Path, extra: str) -> float:
 
 
 def rechecked(base: Path, done: int, number: int) -> float:
-    """Let the agent check all notes; return the seconds that the pass has taken, as the agent says."""
+    """Let the agent check all notes; return the duration of the pass in seconds, from the agent's log."""
     subprocess.run([*HOLDFAST, "recheck", "--config", str(base / "agent.yaml")], check=True, capture_output=True)
     deadline = time.monotonic() + 120
     ended = re.compile(rf"converged in ([0-9.]+) (m?s): {number} checked \(pass \d+, command\)")
@@ -129,7 +130,7 @@ def rechecked(base: Path, done: int, number: int) -> float:
 
 
 def many(base: Path, number: int, repeat: int) -> dict[str, float]:
-    """Measure runs with that many notes as declared, and the memory of an agent."""
+    """Measure runs with this number of notes as declared, and the memory of an agent."""
     extra = json.dumps({"plugins": {"notes": plugin(base)}})[1:-1] + "\n"
     memory = {}
     for count in (1, number):

@@ -59,7 +59,7 @@ def main() -> None:
         (base / "states/small.sls").write_text("/small:\n  file.absent: []\n")
         seconds = []
         for _ in range(int(sys.argv[2])):
-            highstate = minion(base)  # one minion would refuse the same IDs a second time
+            highstate = minion(base)  # the same minion would refuse the same IDs the second time
             compile_once(highstate, "small")
             began = time.perf_counter()
             compile_once(highstate, "big")

@@ -1,4 +1,4 @@
-"""Measures the SQLite database of the northbound store: creating rows in batches of 100, and the way to a handler.
+"""Measures the SQLite database of the northbound store: creating rows in batches of 100, and notifying a handler.
 
 Plain sqlite3 writes the same rows, and the same rows of the history, in the same batches to a file beside. The rates
 are those of the median batch, so a slow flush does not count. Prints one line of JSON.
@@ -59,7 +59,7 @@ async def create(driver: SqliteDriver, ids: Sequence[str]) -> None:
 
 
 async def rates(driver: SqliteDriver, plain: Plain) -> dict[str, float]:
-    """Return rows per second, measured by turns."""
+    """Return rows per second, measured in turns."""
     ours, theirs = [], []
     for batch in range(BATCHES):
         ids = [f"{batch * EACH + number:08}" for number in range(EACH)]

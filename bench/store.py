@@ -2,8 +2,9 @@
 
 Prints one line of JSON with medians: `get_us`, `index_us`, `tuple_us`, microseconds of a read by ID, by an index that
 one record matches, and by an index of two paths; `update_us` and `held_update_us`, microseconds to write one record,
-while nobody or a reader holds an older view; `batch_ms`, milliseconds to write 1 000 records; `record_bytes`, memory of
-the cache for each record, without the record itself; `import_ms`, milliseconds to import the store after the models.
+without and with a reader that holds an older view; `batch_ms`, milliseconds to write 1 000 records; `record_bytes`,
+memory of the cache for each record, without the record itself; `import_ms`, milliseconds to import the store after the
+models.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Measured(Model, table="bench-records"):
 
 
 def record(number: int, turn: int = 0) -> Measured:
-    """Return a record; another turn changes its value in each index."""
+    """Return a record; another `turn` changes its value in each index."""
     here = number + turn
     return Measured(
         id=f"record-{number}",

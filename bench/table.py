@@ -1,6 +1,6 @@
 """Runs every benchmark and prints one table: what is measured, its limit, and the measured value.
 
-A title with a slash is a ratio, "a / b". Rows without a value are left out: their comparison was not asked for.
+A title with a slash is a ratio, "a / b". Rows without a value are left out: their comparison was not requested.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Measures how often the process that has changed a file is named, for each tool, and what the names cost.
 
 A shell that does not belong to the agent changes a managed file with one tool after the other, and reaps each process
-at once. `named` counts the changes whose process was named, `told` those with its command line, in per cent; after
-`programs_` with the setting `watch.programs`.
+at once. `named` counts the changes whose process was named, `told` those with its command line, in per cent. Keys that
+begin with `programs_` are for the setting `watch.programs`.
 
 The costs compare a path watcher with a namer to one without: processor time per event of a program that keeps running,
 the time that arming takes per directory, and the memory of this process. Prints one line of JSON.
@@ -54,7 +54,7 @@ WRITER = "import sys\nfor line in sys.stdin:\n    open(line.rstrip(), 'w').close
 
 
 def shares(base: Path, prefix: str, extra: str = "") -> dict[str, float]:
-    """Return for each tool how often its process was named and its command line was told, in per cent."""
+    """Return for each tool, in per cent, how often its process and its command line were named."""
     places = {name: base / "managed" / name for name in ("file", "new")} | {
         name: base / name for name in ("other", "script", "sink")
     }
@@ -78,7 +78,10 @@ def shares(base: Path, prefix: str, extra: str = "") -> dict[str, float]:
 
 
 def change(base: Path, shell: subprocess.Popen[str], line: str) -> str:
-    """Run a line in the shell, wait for the repair, and return who has made the change; empty if nobody is named."""
+    """Run a line in the shell, wait for the repair, and return the named author of the change.
+
+    Empty if none is named.
+    """
     log = base / "log"
     before = log.stat().st_size
     assert shell.stdin is not None
@@ -132,7 +135,7 @@ async def cost(base: Path, namer: Namer | None) -> dict[str, float]:
 
 
 async def program_cost(base: Path) -> float:
-    """Return microseconds of processor time for each program that another process executes, up to a flood."""
+    """Return microseconds of CPU time for each program that another process executes, up to a flood."""
     watcher = PathWatcher(None, Namer(programs=True))
     watcher.subscribe([str(base / "quiet")], lambda: None)
     spent = time.process_time()
@@ -143,7 +146,7 @@ async def program_cost(base: Path) -> float:
 
 
 def costs(base: Path) -> dict[str, float]:
-    """Return what the namer adds, as the median of several measurements of both."""
+    """Return the costs of the namer: the median difference of several measurements with and without it."""
     found: dict[str, list[float]] = {}
     for _ in range(REPEAT):
         for key in ("alone", "named"):

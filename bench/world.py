@@ -1,8 +1,8 @@
-"""Measures strings that resources share (`ctx.world`): those of one host, and those of two hosts by way of etcd.
+"""Measures strings that resources share (`ctx.world`): on one host, and between two hosts by etcd.
 
 Prints one line of JSON with medians: `read_us`, microseconds to read a string of 1 000; `local_ms` and `etcd_ms`,
-milliseconds from the start of `set_string` to the watch of the other resource. Commits of the host are not flushed: a
-flush is the disk's time. Without etcd, the last figure is missing.
+milliseconds from the start of `set_string` to the watch of the other resource. Commits of the host are not flushed,
+because a flush would measure the disk. Without etcd, the last figure is missing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def noticed(writer: StoredWorld, reader: StoredWorld) -> float:
 
 
 async def reading(world: StoredWorld) -> float:
-    """Return the seconds to read a string of many."""
+    """Return the seconds for reading one of many strings."""
     for number in range(STRINGS):
         await world.set_string(f"key{number}", "x" * 100)
     begun = time.process_time()

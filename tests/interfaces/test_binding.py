@@ -298,8 +298,7 @@ async def test_a_result_with_more_fields_is_allowed(host):
 
 @pytest.mark.parametrize("names", ["-rf", ["a", "--root=/"], [PkgSpec(name="a", source="-o")]], ids=str)
 async def test_a_text_that_a_tool_would_read_as_an_option_is_refused(host, monkeypatch, names):
-    """Arguments by position and by name are checked, if the interface declares their parameters as words of a
-    command."""
+    """Arguments by position and by name are checked, if their parameters are words of a command in the interface."""
     monkeypatch.setattr(Things, "words", frozenset({"name"}))
     bound = bind(host)
 
