@@ -1,5 +1,4 @@
-"""Measures remote resources, with the notes of the tests: one check, whose provider is in another process, and whole
-runs.
+"""Measures remote resources, with the notes of the tests: one check, and runs of many.
 
     python bench/remote.py [--checks 2000] [--resources 1000] [--repeat 3]
 
