@@ -55,7 +55,7 @@ class Things(Interface, name="things", version=3):
         return {}
 
     async def plain(self) -> ChangeSet:
-        """A function without declarations."""
+        """Do nothing; this function has no declarations."""
         return ChangeSet()
 
     @supported(os_family=("Debian", "RedHat"))
