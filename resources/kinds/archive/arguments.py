@@ -67,7 +67,8 @@ class ExtractedArguments(FromSources, Placed):
     keep_source: bool = True
     """Keep a downloaded archive, so that a repair needs no server. All kept downloads together use at most 1 GiB."""
     archive_format: Annotated[Literal["tar", "zip"] | None, BeforeValidator(parse_format)] = None
-    """`tar` (plain, gz, bz2, xz; zst with Python 3.14) or `zip`. Default: detected from the content."""
+    """`tar` (plain, gz, bz2, xz; zst with Python 3.14) or `zip`. Default: detected from the content; a self-extracting
+    zip archive needs `zip`."""
     options: Text | None = None
     """Options of tar: `--strip-components=N` and `--exclude=GLOB`. Options for compression or output have no effect."""
     password: str | None = field(None, secret=True)

@@ -47,6 +47,23 @@ async def test_all_formats(host, tmp_path, packed):
     assert (right, report.changes) == (True, {})
 
 
+@pytest.mark.parametrize("program", [b"MZ\x90\0", b"\x7fELF\2", b"#!/bin/sh\nexit\n"])
+async def test_a_self_extracting_zip_archive_is_read_if_the_state_says_so(host, tmp_path, program):
+    """It is a program with a zip archive at its end. A tar archive whose first member has such a name is none."""
+    data = program + b"x" * 1000 + zipped(*SMALL)
+    with pytest.raises(
+        Permanent, match="it is a program; if it has a zip archive at its end, set `archive_format: zip`"
+    ):
+        await run(host, tmp_path, data)
+    await run(host, tmp_path, archive_format="zip")
+    assert tree(tmp_path / "out") == WANTED
+    with pytest.raises(Permanent, match="it is damaged or not a zip archive"):
+        await run(host, tmp_path, program * 1000, archive_format="zip")
+    shutil.rmtree(tmp_path / "out")
+    assert (await run(host, tmp_path, tar(Entry("#!"), Entry("MZ")), enforce_toplevel=False))[1].changes
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"#!", "MZ"}
+
+
 async def test_a_plan_changes_nothing_and_says_what_would_be_done(host, tmp_path):
     """A plan does not create the directory or its parents."""
     right, report = await run(host, tmp_path, tar(*SMALL), apply=False)
