@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -36,6 +37,10 @@ class Goal(NamedTuple):
     tracking: str = ""
     """The reference on this host that must be equal to that of the remote repository."""
     object: str = ""
+
+    def is_met_by(self, commit: str | None) -> bool:
+        """Return whether this is the wanted commit, of which the state may declare only the first digits."""
+        return commit is not None and commit.startswith(self.commit or "")
 
 
 class Latest(Clone, kind="git.latest"):
@@ -210,33 +215,46 @@ class Latest(Clone, kind="git.latest"):
 
     async def _update(self, steps: Steps, git: Git, seen: SeenRepository, remote: RemoteReferences, goal: Goal) -> None:
         """Update a work tree."""
-        right = seen.head is not None and seen.head.startswith(goal.commit or "")
-        commit = seen.head if right else await git.commit_of(goal.commit or "")
         switches = self.branch is not None and self.branch != seen.branch
         base = seen.heads.get(str(self.branch), goal.commit) if switches else seen.head
-        moves = (self.update_head or switches) and (base is None or not base.startswith(goal.commit or ""))
+        moves = (self.update_head or switches) and not goal.is_met_by(base)
         if seen.changed and (moves or switches):
             await self._demand_discard(steps, git, seen, switches=switches)
-        stale = self._stale(seen, remote, goal)
-        if commit is None or stale:
-            changes = {} if moves or not stale else {"refs": dict(list(stale.items())[:TOLD])}
-            await steps.take(f"fetch from {self.remote}", partial(self._fetch, git, goal), **changes)
-            commit = await git.commit_of(goal.commit or "") if steps.apply else commit
+        commit = await self._obtain(steps, git, seen, self._stale(seen, remote, goal), goal, moves=moves)
         await self._remove_tags(steps, git, seen, remote)
         if switches:
-            await self._switch(steps, git, seen, commit or goal.commit or "")
+            await self._switch(steps, git, seen, commit)
         dirty = bool(seen.changed) and self.force_reset is True
         if moves or dirty:
-            await self._move(steps, git, seen, base, commit or goal.commit or "")
+            await self._move(steps, git, seen, base, commit)
         elif seen.changed:
-            steps.ctx.report.diff = await diff_of(git, seen.changed)
-            steps.ctx.report.comment = (
-                f"{self.target} is at {short(seen.head)}, with uncommitted changes ({listed(seen.changed)}); "
-                "force_reset: true discards them"
-            )
+            await self._report_kept_changes(steps, git, seen)
         await self._follow(steps, git, seen, goal, switches=switches)
         if self.submodules and (dirty or moves or seen.submodules):
             await self.update_submodules(steps, git, *self._forced())
+
+    async def _obtain(
+        self, steps: Steps, git: Git, seen: SeenRepository, stale: Mapping[str, Any], goal: Goal, *, moves: bool
+    ) -> str:
+        """Fetch the wanted commit if the clone does not have it, and references that are `stale`.
+
+        Returns the full hash of the commit; as far as it is declared if only the fetch would tell the rest.
+        """
+        wanted = goal.commit or ""
+        commit = seen.head if goal.is_met_by(seen.head) else await git.commit_of(wanted)
+        if commit is None or stale:
+            changes = {} if moves or not stale else {"refs": dict(list(stale.items())[:TOLD])}
+            await steps.take(f"fetch from {self.remote}", partial(self._fetch, git, goal), **changes)
+            commit = await git.commit_of(wanted) if steps.apply else commit
+        return commit or wanted
+
+    async def _report_kept_changes(self, steps: Steps, git: Git, seen: SeenRepository) -> None:
+        """Report that tracked files have changes, which the state does not discard."""
+        steps.ctx.report.diff = await diff_of(git, seen.changed)
+        steps.ctx.report.comment = (
+            f"{self.target} is at {short(seen.head)}, with uncommitted changes ({listed(seen.changed)}); "
+            "force_reset: true discards them"
+        )
 
     def _forced(self) -> tuple[str, ...]:
         """Return the option that discards changes in submodules."""
