@@ -36,7 +36,7 @@ def test_a_function_is_described_with_its_arguments_and_its_result(config):
 
 
 def test_all_modules_are_listed_with_those_of_packages(config):
-    """The last ones."""
+    """Modules of packages come last."""
     shown = in_process("describe", "--config", config, check=0).stdout.splitlines()
     data = json.loads(in_process("describe", "--config", config, "--format", "json", check=0).stdout)
 
@@ -46,7 +46,7 @@ def test_all_modules_are_listed_with_those_of_packages(config):
 
 
 def test_a_function_that_does_not_exist_is_refused(config):
-    """With the one that may be meant."""
+    """The error suggests the most similar function."""
     assert "did you mean count?" in in_process("describe", "notes.counted", "--config", config, check=64).stderr
     assert "available: count" in in_process("describe", "notes.x", "--config", config, check=64).stderr
     one = json.loads(in_process("describe", "notes.count", "--config", config, "--format", "json", check=0).stdout)
@@ -54,7 +54,7 @@ def test_a_function_that_does_not_exist_is_refused(config):
 
 
 def test_the_shell_completes_functions_of_packages(config):
-    """Modules first, and then the functions; without the settings, those of interfaces alone."""
+    """Modules are completed first, and then functions. Without the settings, only those of interfaces are known."""
     known = click.Context(click.Command("call"))
     known.params = {"config": config}
     other = click.Context(click.Command("call"))

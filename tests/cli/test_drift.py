@@ -39,7 +39,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Tree:
 
 @pytest.fixture
 def tree(made: Tree) -> Iterator[Tree]:
-    """That host; afterwards, nothing was seen and nothing was restored."""
+    """That host, with no drift seen or restored; later changes are undone after the test."""
     saved = made.root / "saved"
     shutil.copytree(made.root / "state", saved, ignore=shutil.ignore_patterns("*.bell"))
     yield made
@@ -50,7 +50,7 @@ def tree(made: Tree) -> Iterator[Tree]:
 
 
 def test_drifts_are_listed_with_new_ones_first(tree: Tree) -> None:
-    """The newest first; what was seen below; what is done only with --all."""
+    """The newest drift is first, seen ones are below, and done ones are shown only with --all."""
     first = tree.json("drift", "list")
     assert len(first["drifts"]) == len(HAND) + 1
     assert not first["more"]
@@ -67,7 +67,7 @@ def test_drifts_are_listed_with_new_ones_first(tree: Tree) -> None:
 
 
 def test_a_list_is_filtered_and_bounded(tree: Tree) -> None:
-    """By resource and time; whether there are others is told."""
+    """The list is filtered by resource and time; a line says if there are more."""
     assert [each["resource"] for each in tree.json("drift", "list", "--resource", "file.managed[src]")["drifts"]] == [
         "file.managed[src]"
     ]
@@ -83,7 +83,7 @@ def test_a_list_is_filtered_and_bounded(tree: Tree) -> None:
 
 
 def test_a_drift_is_shown_with_its_diff_and_marked_as_seen(tree: Tree) -> None:
-    """What was there, what was kept of it, and when."""
+    """The text has the former content, the kept file, and the time."""
     shown = tree("drift", "show", "file.managed[src]", check=0).stdout
 
     assert "-TWO\n+two" in shown
@@ -95,13 +95,13 @@ def test_a_drift_is_shown_with_its_diff_and_marked_as_seen(tree: Tree) -> None:
 
 
 def test_values_before_the_repair_are_shown(tree: Tree) -> None:
-    """Also of kinds that report only the new values."""
+    """Kinds that report only the new values show former ones, too."""
     assert "text: by hand" in tree("drift", "show", "host/note", check=0).stdout
     assert "mode 0666" in tree("drift", "show", "host/mode", check=0).stdout
 
 
 def test_a_drift_that_is_kept_is_done_and_the_history_says_so(tree: Tree) -> None:
-    """A second time changes nothing; seeing it again does not either."""
+    """A second `keep` changes nothing, and neither does showing the drift again."""
     assert "stays as declared: the drift" in tree("drift", "keep", "src", check=0).stdout
     assert "is already done" in tree("drift", "keep", id_of_done(tree), check=0).stdout
     tree("drift", "show", "src", check=0)
@@ -132,7 +132,7 @@ def test_content_is_restored_beside_its_place(tree: Tree) -> None:
 
 
 def test_programs_are_told_what_was_done(tree: Tree) -> None:
-    """The ID, the resource, and the files that were written."""
+    """The JSON has the ID, the resource, and the written files."""
     restored = tree.json("drift", "restore", "host/motd", check=0)
     kept = tree.json("drift", "keep", restored["id"], check=0)
     (tree.host / "motd.restored").unlink()
@@ -143,7 +143,7 @@ def test_programs_are_told_what_was_done(tree: Tree) -> None:
 
 
 def test_content_is_restored_to_a_path(tree: Tree) -> None:
-    """A path relative to the working directory; one whose directory is missing is refused."""
+    """The path is relative to the working directory. If its directory is missing, it is refused."""
     tree("drift", "restore", "host/gone", "--to", "back.restored", check=0, cwd=tree.host)
     assert (tree.host / "back.restored").read_text() == "here\n"
     missing = tree("drift", "restore", "host/gone", "--to", "/nonexistent/x", check=1).stderr
@@ -161,13 +161,13 @@ def test_content_is_restored_to_a_path(tree: Tree) -> None:
     ids=["private", "mode", "no-file"],
 )
 def test_what_cannot_be_restored_is_refused_with_the_reason(tree: Tree, name: str, why: str) -> None:
-    """The error says what can be done."""
+    """The error says what to do instead."""
     assert why in " ".join(tree("drift", "restore", name, check=1).stderr.split())
 
 
 @pytest.mark.parametrize("damage", ["removed", "changed"])
 def test_content_that_is_gone_or_damaged_is_not_restored(tree: Tree, damage: str) -> None:
-    """Nothing is written, and `show` tells."""
+    """Nothing is written, and `show` says so."""
     for path in (tree.root / "state/kept").iterdir():
         if damage == "removed":
             path.unlink()
@@ -199,7 +199,7 @@ def test_owner_and_permissions_are_restored_but_no_set_uid_bit(tmp_path: Path) -
 
 
 def test_content_is_restored_in_place_while_the_resource_is_paused(tmp_path: Path) -> None:
-    """The agent leaves it alone until the pause ends. Without an agent nothing is changed."""
+    """The agent does not change the file until the pause ends. Without an agent, nothing is changed."""
     tree = Tree(tmp_path)
     tree.file()
     with Agent(tree) as agent:
@@ -221,7 +221,7 @@ def test_content_is_restored_in_place_while_the_resource_is_paused(tmp_path: Pat
 
 
 def test_a_drift_in_a_pause_is_listed_once_with_its_diff_as_not_repaired(tmp_path: Path) -> None:
-    """Each further check of the same difference is no new drift; another difference is."""
+    """Further checks of the same difference are not new drifts; another difference is one."""
     tree = Tree(tmp_path)
     tree.file()
     with Agent(tree) as agent:
@@ -261,7 +261,7 @@ def test_of_a_file_that_was_removed_nothing_is_restored_and_its_absence_can_be_d
 
 
 def test_the_patch_of_a_source_makes_the_drift_permanent(tree: Tree) -> None:
-    """`patch` accepts it."""
+    """`patch` applies the printed patch."""
     said = tree("drift", "adopt", "file.managed[src]", check=0).stdout
     assert f"# patch -p1 -d {tree.etc}/states\n" in said
     copy = tree.root / "copy"
@@ -275,7 +275,7 @@ def test_the_patch_of_a_source_makes_the_drift_permanent(tree: Tree) -> None:
 
 @pytest.mark.parametrize("text", ["by hand\n", "two lines\nno newline"])
 def test_the_patch_of_a_state_file_makes_the_drift_permanent(tmp_path: Path, text: str) -> None:
-    """After it, the file that was changed by hand is as declared, and so is its mode."""
+    """After the patch, the file that was changed by hand is as declared, and so is its mode."""
     tree = Tree(tmp_path)
     tree.sls("web/motd", "HOST/motd:\n  file.managed:\n    - contents: hello\n    - mode: '0644'\n")
     with Agent(tree) as agent:
@@ -311,7 +311,7 @@ def test_the_patch_of_a_state_file_makes_the_drift_permanent(tmp_path: Path, tex
     ids=["contents", "template", "pillar", "mode", "absent", "part", "values"],
 )
 def test_the_change_of_the_states_is_printed(tree: Tree, name: str, lines: list[str]) -> None:
-    """Or what decides the content. The place of the state is named."""
+    """The output has the change, or says what determines the content, and names the location of the state."""
     said = tree("drift", "adopt", name, check=0).stdout
 
     assert f"{tree.etc}/states/all.sls, line " in said
@@ -320,7 +320,7 @@ def test_the_change_of_the_states_is_printed(tree: Tree, name: str, lines: list[
 
 
 def test_what_cannot_be_adopted_is_refused_with_the_reason(tree: Tree) -> None:
-    """Content that was not kept; a resource that is no longer declared; states that do not compile."""
+    """Refused are content that was not kept, a resource that is no longer declared, and states that do not compile."""
     assert "its content was not kept" in tree("drift", "adopt", "host/key", check=1).stderr
     path = tree.etc / "states/all.sls"
     text = path.read_text()
@@ -334,7 +334,7 @@ def test_what_cannot_be_adopted_is_refused_with_the_reason(tree: Tree) -> None:
 
 
 def test_a_name_of_several_resources_or_of_none_is_refused(tree: Tree) -> None:
-    """The candidates are named; an ID of a change that is no drift is told apart."""
+    """The error names the candidates. An ID of a change that is not a drift has another message."""
     assert "there is no drift nonsense" in tree("drift", "show", "nonsense", check=1).stderr
     assert "may be file.absent[" in tree("drift", "show", f"{tree.host}/*", check=1).stderr
     start = next(each for each in tree.json("history", "--origin", "start")["history"] if each["table"] == "changes")
@@ -350,7 +350,7 @@ def test_a_host_without_records_says_so(tmp_path: Path) -> None:
 
 
 def test_the_verb_runs_in_a_process_of_its_own(tree: Tree) -> None:
-    """It imports all that it uses."""
+    """A new process shows that the verb imports everything that it uses."""
     config = ("--config", tree.config)
     assert "host/motd" in holdfast("drift", "list", *config, check=0).stdout
     assert "+hello" in holdfast("drift", "show", "host/motd", *config, check=0).stdout
@@ -392,7 +392,7 @@ RECORDED: list[tuple[str, dict[str, object], dict[str, object], str]] = [
 async def test_former_values_are_printed_as_arguments_or_as_another_state(
     tmp_path: Path, identity: str, before: dict[str, object], changes: dict[str, object], said: str
 ) -> None:
-    """Of services, packages, users and kernel parameters; no secret was recorded."""
+    """The values are those of services, packages, users and kernel parameters. No secret was recorded."""
     tree = Tree(tmp_path)
     tree.sls("all", FORMER)
     (tmp_path / "state").mkdir(mode=0o700)
@@ -406,7 +406,7 @@ async def test_former_values_are_printed_as_arguments_or_as_another_state(
 
 
 async def test_a_drift_is_shown_in_the_words_of_state_files(tmp_path: Path) -> None:
-    """What was there, and what was changed: the words of Python are no YAML."""
+    """Former and new values are written as in YAML, not as in Python."""
     tree = Tree(tmp_path)
     (tmp_path / "state").mkdir(mode=0o700)
     desk = Desk(tmp_path / "state")
@@ -421,7 +421,7 @@ async def test_a_drift_is_shown_in_the_words_of_state_files(tmp_path: Path) -> N
 
 
 def test_a_secret_that_was_not_repaired_is_not_printed(tmp_path: Path) -> None:
-    """In noop the file itself is read: not if others may not read it, nor if it contains a secret of the pillar."""
+    """In noop, the file itself is printed, unless it is private or contains a secret of the pillar."""
     tree = Tree(tmp_path)
     tree.sls("all", "HOST/key:\n  file.managed:\n    - contents: x\nHOST/open:\n  file.managed:\n    - contents: x\n")
     tree.pillar("password: hunter2-hunter2\n")
@@ -439,7 +439,7 @@ def test_a_secret_that_was_not_repaired_is_not_printed(tmp_path: Path) -> None:
 
 
 async def test_a_record_without_former_values_cannot_be_adopted(tmp_path: Path) -> None:
-    """The error says which kinds can."""
+    """The error names the kinds for which this works."""
     tree = Tree(tmp_path)
     tree.sls("all", FORMER)
     (tmp_path / "state").mkdir(mode=0o700)
@@ -453,7 +453,7 @@ async def test_a_record_without_former_values_cannot_be_adopted(tmp_path: Path) 
 
 
 async def test_a_file_whose_name_is_not_utf_8_is_restored_to_a_path_only(tmp_path: Path) -> None:
-    """The record has the bytes of its name escaped: with them, another file would be written."""
+    """The record has the name in escaped form, which would be the name of another file."""
     tree = Tree(tmp_path)
     tree.file()
     (tmp_path / "state").mkdir(mode=0o700)
@@ -476,7 +476,7 @@ async def test_a_file_whose_name_is_not_utf_8_is_restored_to_a_path_only(tmp_pat
 
 
 async def test_of_several_files_one_is_named(tmp_path: Path) -> None:
-    """The other files of the change can be restored, too; a link comes back as one."""
+    """The other files of the change can be restored, too. A link is restored as a link."""
     tree = Tree(tmp_path)
     tree.file()
     (tmp_path / "state").mkdir(mode=0o700)

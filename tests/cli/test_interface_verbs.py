@@ -99,13 +99,13 @@ def tree(tmp_path: Path) -> Tree:
 
 
 def described(tree: Tree, *words: str, check: int = 0) -> Any:
-    """Return what `describe` says about the host with these grains."""
+    """Return the output of `describe` for a host with these grains."""
     done = tree("describe", *words, "--grains", tree.root / "grains.yaml", "--format", "json", check=check)
     return json.loads(done.stdout)
 
 
 def test_describe_lists_all_interfaces(tree: Tree) -> None:
-    """Each with its provider here, and why; or with the reason why there is none."""
+    """Each interface has its provider on this host and the reason, or the reason why there is none."""
     tree.settings("providers: {user: shadow}\n")
     found = {each["module"]: each for each in described(tree)}
     text = tree("describe", check=0).stdout
@@ -118,7 +118,7 @@ def test_describe_lists_all_interfaces(tree: Tree) -> None:
 
 
 def test_describe_says_what_each_function_does_here(tree: Tree) -> None:
-    """State and row of the table, the reason, the signature; whether it changes something."""
+    """The output has state and row of the table, reason, signature, and whether the function changes something."""
     functions = {each["function"]: each for each in described(tree, "user")["functions"]}
     text = tree("describe", "user", check=0).stdout
 
@@ -136,7 +136,10 @@ def test_describe_says_what_each_function_does_here(tree: Tree) -> None:
 
 
 def test_describe_shows_one_function(tree: Tree) -> None:
-    """Its whole signature and documentation, its row, and whether it may change something; also by a former name."""
+    """The output has signature, documentation, row, and whether the function may change something.
+
+    A former name works, too.
+    """
     text = tree("describe", "user.remove", "--grains", tree.root / "grains.yaml", check=0).stdout
 
     assert text == (
@@ -154,7 +157,10 @@ def test_describe_shows_one_function(tree: Tree) -> None:
 
 
 def test_describe_of_anything_else_says_what_to_write() -> None:
-    """A function and a name that no interface has; `doc`, which describes kinds, names the verb for functions."""
+    """Errors for an unknown function or name have a hint.
+
+    `doc`, which describes kinds, names the verb for functions.
+    """
     assert (
         "there is no function pkg.instal, did you mean install?"
         in in_process("describe", "pkg.instal", check=64).stderr
@@ -168,7 +174,7 @@ def test_describe_of_anything_else_says_what_to_write() -> None:
 
 
 def test_describe_says_why_no_provider_works(tree: Tree) -> None:
-    """The reasons of each; the functions are listed without a state; exit code 1."""
+    """The reasons are shown for each provider. Functions are listed without a state, and the exit code is 1."""
     (tree.root / "grains.yaml").write_text("{id: there, os_family: Other, kernel: Other}\n")
     found = described(tree, "pkg", check=1)
 
@@ -185,7 +191,7 @@ def test_describe_says_why_no_provider_works(tree: Tree) -> None:
 
 
 def test_propose_prints_a_module_that_declares_the_interface(tmp_path: Path) -> None:
-    """From the source alone: aliases, conditions and Salt's habits are understood; nothing is run."""
+    """Only the source is read: aliases, conditions and Salt's conventions are understood, and nothing runs."""
     example, proposed = tmp_path / "rope.py", tmp_path / "proposed.py"
     example.write_text(EXAMPLE)
     text = holdfast("interface", "propose", example, check=0).stdout
@@ -212,7 +218,7 @@ def test_propose_prints_a_module_that_declares_the_interface(tmp_path: Path) -> 
 
 
 def test_propose_refuses_what_is_no_module(tmp_path: Path) -> None:
-    """With the place of the mistake."""
+    """The error has the location of the mistake."""
     (tmp_path / "broken.py").write_text("def f(:\n")
 
     done = in_process("interface", "propose", tmp_path / "broken.py", check=64)
@@ -229,7 +235,7 @@ def test_propose_refuses_a_module_without_functions(tmp_path: Path) -> None:
 
 
 def test_check_shows_each_function_beside_the_interface(tree: Tree) -> None:
-    """Rows of the table, both signatures where they differ, what is missing, and what a strict binding refuses."""
+    """The output has rows of the table, differing signatures, missing functions, and refusals of a strict binding."""
     (tree.root / "mine.py").write_text(PROVIDER)
     words = ("interface", "check", tree.root / "mine.py", "user", "--grains", tree.root / "grains.yaml")
     text = tree(*words, check=1).stdout
@@ -253,7 +259,7 @@ def test_check_shows_each_function_beside_the_interface(tree: Tree) -> None:
 
 
 def test_check_accepts_a_provider_that_follows_its_interface(tree: Tree) -> None:
-    """Also the providers of Holdfast itself, which are declared already."""
+    """Holdfast's own providers, which are declared already, are accepted, too."""
     providers = Path(registry.__file__).parents[1] / "providers"
     words = ("--grains", tree.root / "grains.yaml")
 
@@ -264,7 +270,7 @@ def test_check_accepts_a_provider_that_follows_its_interface(tree: Tree) -> None
 
 
 def test_check_accepts_a_provider_with_properties(tree: Tree) -> None:
-    """They need a host, which `check` does not make."""
+    """Properties are not read, because they need a host, which `check` does not create."""
     path = tree.root / "toy.py"
     path.write_text(
         "from functools import cached_property\n"
@@ -293,7 +299,7 @@ def test_check_accepts_a_provider_with_properties(tree: Tree) -> None:
     ],
 )
 def test_check_refuses_what_the_agent_would_not_register(tree: Tree, line: str, told: str) -> None:
-    """Such as a provider for a tool that has one."""
+    """A second provider for the same tool, for example, is refused."""
     path = tree.root / "plain.py"
     path.write_text(
         "from holdfast.resources.interfaces.user import UserInterface\n__interface__ = UserInterface\n"
@@ -305,7 +311,7 @@ def test_check_refuses_what_the_agent_would_not_register(tree: Tree, line: str, 
 
 
 def test_check_takes_a_module_as_a_provider(tree: Tree) -> None:
-    """A strict agent wants it to say which interface it serves."""
+    """For a strict agent, the module must declare its interface."""
     path = tree.root / "plain.py"
     path.write_text("async def list() -> tuple[str, ...]:\n    return ()\n")
     words = ("interface", "check", path, "user", "--grains", tree.root / "grains.yaml")

@@ -40,7 +40,7 @@ def tree(tmp_path):
 
 @pytest.mark.parametrize("verb", ["apply", "plan"])
 def test_only_states_that_depend_on_the_mistake_fail(tree, verb):
-    """A state with a requisite on nothing is not run, nor are its guards; its comment says what is missing."""
+    """A state whose requisite matches nothing does not run, nor do its guards. Its comment says what is missing."""
     done = tree(verb, "--format", "json", check=1)
     rows = {row["id"].rpartition("/")[2]: row for row in json.loads(done.stdout)["results"]}
 
@@ -59,7 +59,7 @@ def test_only_states_that_depend_on_the_mistake_fail(tree, verb):
 
 
 def test_the_agent_applies_a_source_as_soon_as_it_exists(tree):
-    """The states that depend on it follow; the others are maintained all the time."""
+    """Then the states that depend on it run; all other states are maintained meanwhile."""
     with Agent(tree) as agent:
         agent.wait_log("which does not exist")
         (tree.host / "other").unlink()
@@ -73,7 +73,7 @@ def test_the_agent_applies_a_source_as_soon_as_it_exists(tree):
 
 
 def test_unknown_arguments_are_variables_of_a_template(tmp_path):
-    """As in strict states and in Salt: formulas write the variables of `context` beside it by mistake."""
+    """As in strict states and in Salt: formulas write variables beside `context` by mistake."""
     tree = Tree(tmp_path)
     tree.settings("lenient: ['*']\n")
     tree.sls(

@@ -32,7 +32,7 @@ def page(tmp_path: Path) -> Path:
 
 
 def shown(page: Path) -> str:
-    """Return the text that a reader sees, in one line."""
+    """Return the text that a reader sees, as one line."""
     plain = {**os.environ, "MANWIDTH": "1000", "MAN_KEEP_FORMATTING": "", "LC_ALL": "C.UTF-8", "MANPAGER": "cat"}
     done = subprocess.run(
         [str(MAN), "--warnings", "-l", page], env=plain, capture_output=True, text=True, timeout=DEADLINE, check=True
@@ -70,7 +70,7 @@ def test_the_page_says_what_help_says(page: Path) -> None:
 
 @pytest.mark.skipif(MAN is None, reason="there is no man")
 def test_the_page_has_the_table_of_exit_codes(page: Path) -> None:
-    """Word for word."""
+    """The table is the same, word for word."""
     text = shown(page)
 
     assert all(f" {code.value} {code.meaning.replace('`', '')}. " in text for code in ExitCode)

@@ -198,7 +198,7 @@ def test_failure_is_1(tree):
 
 @pytest.mark.usefixtures("own_processes")
 def test_a_requisite_that_matches_nothing_is_told_with_its_line(tree):
-    """In states of others, only the state with it fails."""
+    """In lenient states, only the state with this requisite fails."""
     tree.sls("bad", "child:\n  test.nop:\n    - require:\n      - test: none\n")
     told = tree("apply", "--lenient", "bad", check=1).stdout
     assert re.search(r"failed test.nop\[child\].*\(.*/bad.sls:2\)", told)

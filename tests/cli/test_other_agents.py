@@ -43,7 +43,7 @@ def test_states_that_the_agent_does_not_maintain_are_refused(tree, other):
 
 
 def test_the_states_of_the_agent_are_accepted(tree):
-    """A part of them is accepted, too, and the same directory by another path."""
+    """A part of these states, and another path of the same directory, are accepted, too."""
     (tree.root / "link").symlink_to(tree.etc / "states")
     with Agent(tree):
         tree("apply", check=0)

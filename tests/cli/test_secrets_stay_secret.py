@@ -75,7 +75,7 @@ def demand_hidden(what, text):
 
 
 def test_verbs_without_an_agent_show_no_secret(tree):
-    """Each view of `show` in each format, `plan`, `apply` and `check`."""
+    """The verbs are `plan`, `apply`, `check`, and each view of `show` in each format."""
     views = [["show", view] for view in ("low", "high", "order", "graph", "pillar")]
     for view in [
         *views,
@@ -125,7 +125,7 @@ def test_errors_of_settings_show_no_secret(tree):
 
 
 def test_a_running_agent_shows_no_secret(tree):
-    """All answers of the control socket, and the log on stderr."""
+    """All answers of the control socket, and the log on stderr, are checked."""
     socket = tree.root / "state/control.sock"
     with Agent(tree) as agent:
         agent.wait((tree.host / "token-number-one").exists, "the last state")

@@ -65,7 +65,7 @@ def described(calls: list[Call]) -> dict[str, Any]:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("contents", CONTENTS, ids=ascii)
 def test_other_contents_are_declared_and_nothing_else_changes(tmp_path: Path, form: str, contents: str) -> None:
-    """In each form of a state, whatever the contents are."""
+    """Patches work for each form of a state, and for any contents."""
     tree = Tree(tmp_path)
     path = tree.etc / "states/all.sls"
     path.write_bytes(FORMS[form].format(ID="/etc/motd").encode())
@@ -77,7 +77,7 @@ def test_other_contents_are_declared_and_nothing_else_changes(tmp_path: Path, fo
 
 
 def test_several_arguments_are_one_patch_and_new_ones_are_added(tmp_path: Path) -> None:
-    """Such as the mode, and that no newline is added."""
+    """New arguments are, for example, the mode, and that no newline is added."""
     tree = Tree(tmp_path)
     tree.sls("all", FORMS["plain"].format(ID="/etc/motd"))
     arguments = {"contents": "by\nhand", "contents_newline": False, "mode": "0600"}
@@ -98,7 +98,7 @@ def test_several_arguments_are_one_patch_and_new_ones_are_added(tmp_path: Path) 
     ],
 )
 def test_a_state_that_is_written_otherwise_has_no_patch(tmp_path: Path, text: str, why: str) -> None:
-    """The reason is told."""
+    """The result has the reason."""
     tree = Tree(tmp_path)
     tree.sls("all", text)
 

@@ -139,7 +139,7 @@ def test_status_shows_the_whole_comment_of_a_failure(width):
 
 
 def test_status_names_the_line_of_a_failed_state():
-    """The operator need not look for it; a state that has not failed has none."""
+    """The operator need not search for it. Only failed states have a line."""
     rows = [
         row("cmd.run[x]", "failed", comment="cannot run x", file="/states/web.sls", line=12),
         row("cmd.run[y]", "pending", comment="waits"),
@@ -177,7 +177,7 @@ def test_the_heading_fits_the_terminal(width):
 
 @pytest.mark.parametrize(("severity", "colour"), [("error", "1;31"), ("warning", "33"), ("info", "2")])
 def test_the_severity_of_a_condition_has_its_colour(severity, colour):
-    """In `status` and in `watch`. What is no problem is dim."""
+    """The colours are those of `status` and `watch`. Everything that is not a problem is dim."""
     health = [{"severity": severity, "text": "there is no group", "code": "view-unavailable"}]
     answer = {"id": "web1", "converged": True, "status": "converged", "pid": 1, "started": 0.0, "health": health}
     paper = Paper(80, colour=True)
@@ -239,7 +239,7 @@ def test_status_lists_problems_first():
 
 
 def test_status_tells_a_reason_that_several_watches_share_once():
-    """Another reason is told as well, and so is each failure of a run."""
+    """Other reasons, and each failure of a run, are shown as well."""
     said = {"a": "cannot watch: down", "b": "cannot watch: full", "c": "cannot watch: down", "d": "down", "e": "down"}
     rows = [row(each, "unwatched", comment=comment) for each, comment in said.items()]
     lines = [*resource_table.table(rows, Paper(), everything=True)]
@@ -298,7 +298,10 @@ def test_why_shows_all_facts():
 
 
 def test_why_names_the_process_that_has_caused_a_drift():
-    """The last run, the last change and the history name it; who asked for a run is no cause of drift."""
+    """The last run, the last change and the history name the process.
+
+    The requester of a run is not the cause of a drift.
+    """
     by = Author(7, "vim", "vim \x1b[2J", 0, "root", "deploy").fields()
     (entry, *_) = FACTS["history"]
     facts = {
@@ -486,7 +489,7 @@ def test_the_live_view_omits_the_kind_before_it_cuts_an_id():
 
 
 def test_an_identity_that_does_not_fit_in_its_column_is_below_its_heading_and_whole():
-    """`hos` and `t/motd` on two lines can be neither read nor copied. In a file, lines have any length."""
+    """An identity that is split over two lines is hard to read and to copy. In a file, lines have any length."""
     name = "file.managed[/srv/www/pages/of/the/whole/host/motd]"
     values = {"id": "a" * 12, "review": "new", "at": time.time() - 60, "result": "changed", "what": "repaired"}
     wide, narrow = (plain(drift._lines({**values, "resource": name}, Paper(width))) for width in (120, 80))
@@ -498,7 +501,7 @@ def test_an_identity_that_does_not_fit_in_its_column_is_below_its_heading_and_wh
 
 
 def test_the_arguments_of_a_kind_are_wrapped_between_words(monkeypatch, capsys):
-    """On a narrow terminal."""
+    """The terminal of the test is narrow."""
     monkeypatch.setattr(Paper, "stdout", lambda: Paper(40))
     kinds_reference.show("file.managed", "text")
     lines = capsys.readouterr().out.splitlines()

@@ -137,7 +137,7 @@ def test_two_requests_of_one_verb_are_refused() -> None:
 
 
 def test_the_agent_imports_the_verbs_that_declare_requests() -> None:
-    """It needs the commands of no others, which would take memory as long as it runs."""
-    verbs.sections()  # imports all
+    """Other verbs are not needed, and would take memory as long as the agent runs."""
+    verbs.sections()  # imports all verbs
     asking = {each.__module__.rpartition(".")[2] for each in declared.values() if verbs.__name__ in each.__module__}
     assert asking == set(verbs.asking())

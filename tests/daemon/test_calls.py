@@ -1,4 +1,4 @@
-"""`holdfast call` with a running agent and without one: turns, records, callers that end, many calls at once."""
+"""`holdfast call` with a running agent and without one: order, records, callers that end, many calls at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root calls funct
 
 @pytest.fixture(autouse=True)
 def providers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let verbs that run in this process register the providers of a test for this test only."""
+    """Remove the providers that verbs in this process have registered, so that they serve only this test."""
     monkeypatch.setattr(Provider, "registered", [*Provider.registered])
 
 
@@ -79,7 +79,10 @@ def either(request: pytest.FixtureRequest, tree: Tree) -> Iterator[Tree]:
 
 
 def test_a_call_prints_its_result(either: Tree) -> None:
-    """Text for people and JSON; arguments are words or JSON on standard input; `holdfast` itself is a process."""
+    """The result is text or JSON; arguments are words or JSON on standard input.
+
+    One call runs in a process of its own.
+    """
     assert either("call", "zthings.write", "a", "value=new", check=0).stdout == "a: none -> new\n"
     assert either("call", "zthings.read", "a", check=0).stdout == "a: new\n"
     assert either.json("call", "zthings.read", "-", input='{"name": "a"}') == {"a": "new"}
@@ -89,9 +92,9 @@ def test_a_call_prints_its_result(either: Tree) -> None:
 
 
 def test_secrets_in_results_are_masked(either: Tree) -> None:
-    """A field that is marked as secret, one that is named like one, and what another function than those returns.
+    """Masked are fields that are marked as secret or named like one, also in results of a provider's own functions.
 
-    The names of things are no names of fields: a package may be called `passwd`.
+    Names of things do not count as names of fields: a package may be called `passwd`.
     """
     (either.host / "tokens").write_text("plain")
     shown = {"key": MASK, "extra": {"password": MASK, "colour": "red"}}
@@ -102,7 +105,7 @@ def test_secrets_in_results_are_masked(either: Tree) -> None:
 
 
 def test_what_the_table_says_decides_the_answer(either: Tree) -> None:
-    """The word of the table, the reason, and an exit code."""
+    """The answer has the word of the table and the reason, and the verb has an exit code."""
     for function, code, said in (
         ("zthings.lacking", 1, "cannot call zthings.lacking: it is not implemented by ztool"),
         ("zthings.foreign", 1, "it is not supported by ztool: kernel is Linux, only Plan9 can have it"),
@@ -147,7 +150,7 @@ def test_what_the_table_says_decides_the_answer(either: Tree) -> None:
 
 
 def test_the_tool_is_the_module_of_an_interface_that_callers_choose(either: Tree) -> None:
-    """As `pip` is of language packages; the interface itself cannot be called."""
+    """For example, `pip` is a tool for language packages. The interface itself cannot be called."""
     assert either("call", "ztool1.all", "a", "b", check=0).stdout == "a\nb\n"
     assert either("call", "ztool1.all", check=0).stdout == "nothing\n"
     assert "cannot bind znamed without a tool: write ztool1" in either("call", "znamed.all", check=64).stderr
@@ -164,7 +167,7 @@ def test_the_tool_is_the_module_of_an_interface_that_callers_choose(either: Tree
 
 
 def test_arguments_must_be_utf_8(either: Tree) -> None:
-    """They are sent as JSON."""
+    """Arguments are sent as JSON, which needs UTF-8."""
     assert (
         r"'\udcff' is not UTF-8"
         in either("call", "zthings.read", b"\xff".decode(errors="surrogateescape"), check=64).stderr
@@ -172,7 +175,7 @@ def test_arguments_must_be_utf_8(either: Tree) -> None:
 
 
 def test_a_secret_argument_appears_nowhere(tree: Tree) -> None:
-    """Neither in the error that contains it nor in the log; also one within a mapping, whose key names it."""
+    """It appears neither in the error nor in the log, even within a mapping whose key names it."""
     with Agent(tree) as agent:
         given = {"value": "swordfish", "options": {"api_key": "swordtail", "colour": "red"}}
         done = tree("call", "zthings.hide", "a", "-", input=json.dumps(given), check=1)
@@ -186,7 +189,7 @@ def test_a_secret_argument_appears_nowhere(tree: Tree) -> None:
 
 
 def test_a_call_waits_for_the_run_of_the_resource(tree: Tree) -> None:
-    """It is recorded with its caller, in the log and in the history of the resource, which repairs what it declares."""
+    """Log and history of the resource record the call with its caller. The resource then repairs its thing."""
     (tree.host / "apply").unlink()
     (tree.host / "a").write_text("right")
     tree.sls("a", "a:\n  zthing.present: []\n")
@@ -214,7 +217,7 @@ def test_a_call_waits_for_the_run_of_the_resource(tree: Tree) -> None:
 
 
 def test_a_call_that_concerns_no_resource_is_in_the_history(tree: Tree) -> None:
-    """With its caller, and by the name of what it changed; a call with `--test`, or one that looks, is not."""
+    """The history has the caller and the name of the changed thing. Calls with `--test`, and queries, are not in it."""
     with Agent(tree) as agent:
         tree("call", "zthings.write", "a", "new", "--test", check=0)
         tree("call", "zthings.read", "a", check=0)
@@ -249,7 +252,7 @@ def test_a_resource_waits_for_the_end_of_a_call(tree: Tree) -> None:
 
 
 def test_a_function_that_only_the_provider_has_waits_for_all_things_of_its_kind(tree: Tree) -> None:
-    """It counts as one that may change anything, because no interface says what it does."""
+    """Such a function may change anything, because no interface says what it does."""
     (tree.host / "go").unlink()
     with Agent(tree) as agent:
         with calling(tree, "zthings.write", "a", "x") as first:
@@ -285,7 +288,7 @@ def test_a_change_continues_when_its_caller_is_killed(tree: Tree) -> None:
 
 @pytest.mark.parametrize("way", ["Ctrl-C", "--timeout"])
 def test_a_call_can_be_ended(either: Tree, way: str) -> None:
-    """With Ctrl-C or after its time, also in the middle of a change; the next call has its turn at once."""
+    """Ctrl-C or the timeout ends a call, also in the middle of a change. The next call starts at once."""
     (either.host / "go").unlink()
     options = ["--timeout", "1"] if way == "--timeout" else []
     with calling(either, "zthings.write", "a", "x", *options) as process:
@@ -303,7 +306,7 @@ def test_a_call_can_be_ended(either: Tree, way: str) -> None:
 
 @pytest.mark.parametrize("way", ["Ctrl-C", "--timeout"])
 def test_a_change_in_a_thread_keeps_its_turn_after_its_call(tree: Tree, way: str) -> None:
-    """The caller is told at once; other calls of the same thing wait until the thread has ended."""
+    """The caller gets the answer at once. Other calls for the same thing wait until the thread has ended."""
     (tree.host / "go").unlink()
     options = ["--timeout", "1"] if way == "--timeout" else []
     with Agent(tree) as agent:
@@ -326,7 +329,7 @@ def test_a_change_in_a_thread_keeps_its_turn_after_its_call(tree: Tree, way: str
 
 
 def test_a_blocked_change_does_not_keep_the_agent_from_stopping(tree: Tree) -> None:
-    """The agent waits for it for `stop_timeout`, says that it is interrupted, and ends."""
+    """The agent waits for the change for `stop_timeout`, reports that it is interrupted, and ends."""
     tree.settings("resources: resources\nengine:\n  stop_timeout: 0.5\n")
     (tree.host / "go").unlink()
     with Agent(tree) as agent:
@@ -338,7 +341,7 @@ def test_a_blocked_change_does_not_keep_the_agent_from_stopping(tree: Tree) -> N
 
 
 def test_a_change_in_a_thread_ends_with_a_process_of_its_own(tree: Tree) -> None:
-    """Without an agent, the caller is told that the change was interrupted, and the lock is free again."""
+    """Without an agent, the caller gets the message that the change was interrupted, and the lock is free again."""
     (tree.host / "go").unlink()
     with calling(tree, "zthings.block", "a", "--timeout", "0.5") as process:
         _, err = process.communicate(timeout=DEADLINE)
@@ -350,7 +353,7 @@ def test_a_change_in_a_thread_ends_with_a_process_of_its_own(tree: Tree) -> None
 
 
 def test_200_calls_at_once_all_have_their_turn(tree: Tree) -> None:
-    """Meanwhile, other requests are answered: calls do not take all places of the control socket."""
+    """Meanwhile, other requests are answered: calls do not use all connections of the control socket."""
     program = (
         "import sys, threading\n"
         "from pathlib import Path\n"
@@ -382,7 +385,10 @@ def test_200_calls_at_once_all_have_their_turn(tree: Tree) -> None:
 
 
 def test_calls_without_an_agent_exclude_each_other(tree: Tree) -> None:
-    """A change waits for the lock of the state directory, and says for which process it waits; reading does not."""
+    """A change waits for the lock of the state directory, and names the process that holds it.
+
+    A query does not wait.
+    """
     (tree.host / "go").unlink()
     with calling(tree, "zthings.write", "a", "x") as first:
         wait(lambda: began(tree) == ["a"], "the first call")
@@ -400,7 +406,7 @@ def test_calls_without_an_agent_exclude_each_other(tree: Tree) -> None:
 
 
 def test_the_agent_lets_calls_end_before_it_stops(tree: Tree) -> None:
-    """A change is not broken off; the caller learns that the agent has stopped."""
+    """A change is not interrupted. The caller gets the message that the agent has stopped."""
     (tree.host / "go").unlink()
     with Agent(tree) as agent, calling(tree, "zthings.write", "a", "x") as process:
         agent.wait(lambda: began(tree) == ["a"], "the call")
@@ -424,7 +430,7 @@ def test_only_root_calls() -> None:
         def called() -> object:
             return answer(source, request, None, request.here)
 
-        assert "result" in called()  # imports what other users may not be able to read
+        assert "result" in called()  # imports modules that other users may not be able to read
         assert as_a_stranger(called, ControlError) == (
             "not-permitted: cannot call functions without a running agent: only root may"
         )
@@ -435,7 +441,7 @@ def test_only_root_calls() -> None:
 
 
 async def test_only_root_calls_whatever_the_socket() -> None:
-    """A socket that served other users would still not serve calls."""
+    """Even a socket that other users may use refuses calls."""
     calls: Any = AgentCalls(None, None, None)  # type: ignore[arg-type]
     stranger: Any = SimpleNamespace(peer=Peer(pid=7, uid=12345))
     with pytest.raises(ControlError, match="only root may") as refused:
@@ -445,7 +451,7 @@ async def test_only_root_calls_whatever_the_socket() -> None:
 
 
 def test_the_caller_of_a_deprecated_call_is_the_command_line(tree: Tree) -> None:
-    """Not the place in the source where it is made."""
+    """The caller is not the line of source code that makes the call."""
     (tree.host / "go").touch()
     done = holdfast("call", "zthings.put", "a", "x", "--config", tree.config, check=0)
     assert "deprecated call" in done.stderr
@@ -453,7 +459,7 @@ def test_the_caller_of_a_deprecated_call_is_the_command_line(tree: Tree) -> None
 
 
 def test_deprecated_calls_are_counted(tree: Tree) -> None:
-    """By module and function, since the start of the agent."""
+    """Calls are counted by module and function since the start of the agent."""
     with Agent(tree):
         for _ in range(2):
             tree("call", "zthings.put", "a", "x", check=0)

@@ -35,7 +35,7 @@ from strangers import as_a_stranger
 
 
 class Agent:
-    """The parts of an agent. It records what it was asked to do."""
+    """The parts of an agent, which record each request."""
 
     paused = False
     path = Path("/nonexistent/records.db")
@@ -72,7 +72,7 @@ class Agent:
         self.done.append("recheck")
 
     def asked(self, by, identity=""):
-        """Record who asked for what."""
+        """Record the request and its sender."""
         self.asks.append((by["uid"], identity))
 
     def note(self, what, about, text, by):
@@ -281,7 +281,7 @@ def test_a_refusal_before_the_request_is_understood(short):
         """A request that is sent after the agent has closed the connection."""
 
         def message(self):
-            """Return it then."""
+            """Return the request after the connection was closed."""
             closed.wait(DEADLINE)
             return {"verb": "status"}
 

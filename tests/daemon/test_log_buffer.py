@@ -41,7 +41,7 @@ class Word(str):
 
 
 def test_entries_are_returned_as_they_were_added() -> None:
-    """Also those with surrogates, a circle, an error, or values of types that have no compact form."""
+    """Entries may have surrogates, circular references, errors, or values of types without a compact form."""
     circle: list[object] = []
     circle.append(circle)
     odd = {"event": Word("a"), "changes": MappingProxyType({"x": 1}), "exc_info": ValueError("b")}

@@ -15,7 +15,7 @@ from holdfast.resources.secrets import MASK
 
 
 class Call(NamedTuple):
-    """A place in the order of execution."""
+    """A position in the order of execution."""
 
     identity: str
     position: int
@@ -348,7 +348,7 @@ def test_end_of_a_pass():
 
 
 def test_a_failure_without_a_run_is_told_as_a_failure():
-    """Such as that of a watch: status, history and the end of the pass call it a failure as well."""
+    """A failure of a watch, for example, is also a failure in status, history and the end of the pass."""
     failed = outcome(result=False, ran=False, cause="poll", comment="cannot watch: the server is down")
 
     said = Narrator().tell(Ran(1, failed))
@@ -361,7 +361,7 @@ def test_a_failure_without_a_run_is_told_as_a_failure():
 
 
 def test_the_first_convergence_after_a_failure_is_told():
-    """The last line on the whole host is not that it has not converged, although nothing had to be changed."""
+    """After the recovery, a line says that the host has converged, although nothing had to be changed."""
     narrator = Narrator()
     failed = PassRecord(1, "poll", 0.0, 0.1, (outcome(result=False),), failing=2)
     passes = [
@@ -378,7 +378,7 @@ def test_the_first_convergence_after_a_failure_is_told():
 
 
 def test_retries_that_fail_as_before_do_not_tell_each_time_that_the_host_has_not_converged():
-    """Another failure does, and a pass that an operator has asked for."""
+    """Another failure is reported, and so is a pass that an operator has requested."""
     narrator, levels = Narrator(), []
     for comment, asked in (("down", False), ("down", False), ("full", False), ("full", False), ("full", True)):
         failed = outcome(result=False, comment=comment, cause="retry")
@@ -445,5 +445,5 @@ def test_durations_are_rounded(seconds, text):
     ids=["in front", "in the text", "none"],
 )
 def test_a_notice_names_its_resource_once(notice, text):
-    """In front of the text, unless the text itself names the resource."""
+    """The name precedes the text, unless the text itself contains it."""
     assert Narrator().tell(notice).text == text

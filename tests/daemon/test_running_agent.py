@@ -127,13 +127,13 @@ def test_states_that_are_broken_at_the_start(tmp_path):
 def test_who_changed_a_file_is_told_by_the_log_and_by_why(tree, tmp_path):
     """The secrets of the pillar are masked in the command line."""
     (tree.etc / "pillar/secret.sls").write_text("password: correct-horse\n")
-    tree.settings("engine: {flap_limit: 1000}\n")  # a repair that is repeated until its cause has a name is not spaced
+    tree.settings("engine: {flap_limit: 1000}\n")  # repairs are repeated until an author is named
     tree.file()
     with Agent(tree) as agent, Stranger(tmp_path / "pipes") as stranger:
         restored(tree, agent)
         pipe = tmp_path / "pipes" / "go"
         os.mkfifo(pipe)
-        script = "while read go; do echo $1 > host/motd; done < pipes/go"  # of a longer line, the end is not shown
+        script = "while read go; do echo $1 > host/motd; done < pipes/go"  # the end of a longer line would not be shown
         stranger.begins(f"cd {tmp_path}; exec sh -c '{script}' sh correct-horse")
         shell = f"sh -c {script} sh ********, pid {stranger.pid}, user root"
         with pipe.open("w") as writes:
@@ -343,7 +343,7 @@ def test_a_new_states_directory_with_errors_is_watched(tree):
 
 
 def test_before_the_first_states_are_read_nothing_is_converged(tree):
-    """Although nothing is dirty, running or failed: a script that waits for convergence must not continue."""
+    """Nothing is dirty, running or failed yet, but a script that waits for convergence must not continue."""
     (tree.root / "state").mkdir(mode=0o700)
     kinds = tree.etc / "resources"
     kinds.mkdir(mode=0o755)

@@ -197,7 +197,7 @@ async def test_damaged_files_are_restored_and_no_second_agent_starts(damage, sta
     precious.write_text("precious")
     async with Guarded(state) as guarded:
         damage(state)
-        if damage not in (make_a_file, make_a_dangling_link):  # no agent could start there at all
+        if damage not in (make_a_file, make_a_dangling_link):  # no agent can start there
             with pytest.raises((LockedError, OSError)):
                 guarded.second()
         await guarded.check_all_files()

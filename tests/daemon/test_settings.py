@@ -96,7 +96,7 @@ def test_options_of_the_command_line_take_precedence(config):
     ],
 )
 def test_an_unknown_provider_is_one_error_with_its_line(tmp_path, chosen, message, hint):
-    """Of `check`, `plan` and `describe`; not one error for each state. A provider of the operator is known."""
+    """`check`, `plan` and `describe` report one error, not one for each state. An operator's own provider is known."""
     tree = Tree(tmp_path)
     tree.settings(f"providers:\n  {chosen}\n")
     tree.sls("a", "a:\n  pkg.installed: []\nb:\n  pkg.installed: []\n")
@@ -113,7 +113,7 @@ def test_an_unknown_provider_is_one_error_with_its_line(tmp_path, chosen, messag
         "from holdfast.resources.interfaces.pkg import PkgInterface\n__interface__ = PkgInterface\n"
     )
     tree.settings("providers:\n  pkg: ztool\n")
-    own = holdfast("check", "--config", tree.config)  # a process of its own: the provider must not stay here
+    own = holdfast("check", "--config", tree.config)  # keeps the provider out of this process
     assert "wrong-setting" not in own.stdout
 
 
@@ -185,7 +185,7 @@ def test_all_mistakes_are_reported_with_their_lines(config):
     ],
 )
 def test_a_setting_in_the_wrong_place_is_told_where_it_belongs(config, text, hint):
-    """Also if a similar name exists where it was written."""
+    """The hint has the right place even if a similar name exists at the wrong one."""
     with pytest.raises(SettingsError) as caught:
         load(config(text))
 
@@ -193,7 +193,7 @@ def test_a_setting_in_the_wrong_place_is_told_where_it_belongs(config, text, hin
 
 
 def test_a_setting_of_a_package_is_told_to_stand_below_config(config):
-    """What is beside it are settings of the agent."""
+    """Settings beside `config` belong to the agent."""
     with pytest.raises(SettingsError) as caught:
         load(config("plugins: {postgres: {database: shop}}\n"))
 

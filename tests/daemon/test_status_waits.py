@@ -159,7 +159,7 @@ def test_a_timeout_without_a_wait_is_refused(tree: Tree) -> None:
 
 
 def test_an_agent_without_a_free_place_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one that is being started again."""
+    """The client waits for it as for an agent that is restarting."""
     answers: list[ControlError | list[dict[str, bool]]] = [ControlError("full", "busy"), [{"converged": True}]]
 
     def follow(*_: object) -> list[dict[str, bool]]:

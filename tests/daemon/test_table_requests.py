@@ -114,7 +114,7 @@ async def test_what_everyone_could_read_is_shown_to_viewers(site: Site) -> None:
 
 
 async def test_pages_follow_each_other(site: Site) -> None:
-    """In both directions."""
+    """Pages follow each other in both directions."""
     for number in range(5):
         await site.api.create(change(number))
 
@@ -130,7 +130,7 @@ async def test_pages_follow_each_other(site: Site) -> None:
 
 
 async def test_writes_after_a_page_are_told(site: Site) -> None:
-    """Its revision is where a subscription begins, so nothing falls between."""
+    """A subscription begins at the revision of the page, so no write is missed."""
     page = await site.viewer(ListRecords("changes"))
     await site.api.create(change(1))
     async with site.subscribed(site.viewers, tables=["changes"], after=page["revision"]) as following:
@@ -147,7 +147,7 @@ async def test_writes_after_a_page_are_told(site: Site) -> None:
 
 
 async def test_a_subscription_begins_now_and_tells_of_its_tables_only(site: Site) -> None:
-    """Root gets the records whole."""
+    """Root gets complete records."""
     await site.api.create(change(1))
     async with site.subscribed(site.control, tables=["changes"]) as following:
         begin = await following()
@@ -160,7 +160,7 @@ async def test_a_subscription_begins_now_and_tells_of_its_tables_only(site: Site
 
 
 async def test_the_revision_follows_all_writes_of_a_transaction(site: Site) -> None:
-    """A subscriber that ends within one asks for all of it again."""
+    """A subscriber that stops within a transaction gets the whole transaction again."""
     async with site.subscribed(site.viewers) as following:
         await following()
         async with site.api.transaction() as writing:
@@ -172,7 +172,7 @@ async def test_the_revision_follows_all_writes_of_a_transaction(site: Site) -> N
 
 
 async def test_a_revision_that_is_no_longer_kept_is_refused(site: Site) -> None:
-    """With a code of its own: list the tables again."""
+    """The error has a code of its own; a client must then list the tables again."""
     for number in range(3):
         await site.api.create(change(number))
     await site.api._driver.compact(await site.api.revision())
@@ -187,7 +187,7 @@ async def test_a_revision_that_is_no_longer_kept_is_refused(site: Site) -> None:
 )
 @pytest.mark.parametrize("table", ["nonsense", "Change", "resource_changes", "counters", ""])
 async def test_other_tables_are_refused(site: Site, request_of: Any, table: str) -> None:
-    """Also names of classes, and the tables that only the program needs."""
+    """Names of classes, and internal tables, are refused, too."""
     with pytest.raises(ControlError, match="there is no table") as refused:
         await site.viewer(request_of(table))
 
@@ -196,19 +196,19 @@ async def test_other_tables_are_refused(site: Site, request_of: Any, table: str)
 
 @pytest.mark.parametrize("limit", [0, -1, MOST + 1])
 async def test_a_page_of_an_impossible_size_is_refused(limit: int) -> None:
-    """Before it is sent, and by the agent."""
+    """The client refuses it before sending, and so does the agent."""
     with pytest.raises(ValueError, match="a page has 1 to"):
         ListRecords("changes", limit=limit)
 
 
 async def test_a_name_that_is_no_unicode_text_is_refused(site: Site) -> None:
-    """SQLite and etcd cannot look for it: the reader of requests refuses it."""
+    """SQLite and etcd cannot search for such a name, so the reader of requests refuses it."""
     with pytest.raises(ControlError, match="cannot read the request"):
         await site.viewer(GetRecord("changes", "\ud800"))
 
 
 async def test_a_database_that_cannot_be_read_may_answer_later(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client gets a sentence."""
+    """The client gets an error message."""
 
     async def fail(*_: object, **__: object) -> None:
         raise Unavailable("the disk is full")
@@ -220,7 +220,7 @@ async def test_a_database_that_cannot_be_read_may_answer_later(site: Site, monke
 
 
 async def test_what_only_root_may_read_of_the_other_tables_is_private(site: Site) -> None:
-    """Facts, texts of conditions, and what operators wrote."""
+    """These fields are facts, texts of conditions, and texts of operators."""
     await site.api.create(Host(id="web1", version="1", facts={"secret": "x"}))
     await site.api.create(Condition(id="broken", host="web1", severity="error", text="secret", since=1.0))
     await site.api.create(Note(id="n", host="web1", at=1.0, what="pause", text="secret"))

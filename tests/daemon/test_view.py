@@ -1,4 +1,4 @@
-"""The socket for viewers: who may connect, what they may ask, and that they learn nothing they could not read."""
+"""The socket for viewers: who may connect, which requests they may send, and that answers reveal nothing private."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def as_viewer(viewed: ViewedAgent, verb: str, **fields: object) -> bytes:
 
 
 def test_without_viewers_there_is_no_socket(tmp_path: Path) -> None:
-    """Also where `view` names one; the agent is healthy."""
+    """There is none even if `view` names one; the agent is healthy."""
     tree = Tree(tmp_path)
     tree.settings(f"view: {tmp_path}/view.sock\nviewers: null\n")
     tree.sls("top", "base: {}\n")
@@ -68,7 +68,7 @@ def test_without_viewers_there_is_no_socket(tmp_path: Path) -> None:
 
 
 def test_the_socket_is_open_to_root_and_one_group(viewed: ViewedAgent) -> None:
-    """Its mode keeps all others out."""
+    """The mode excludes all others."""
     info = viewed.view.stat()
 
     assert (info.st_uid, info.st_gid, info.st_mode & 0o7777) == (0, GID, 0o660)
@@ -77,12 +77,12 @@ def test_the_socket_is_open_to_root_and_one_group(viewed: ViewedAgent) -> None:
 
 @pytest.mark.parametrize("groups", [{"groups": [GID]}, {"groups": [1, 2, GID]}, {"gid": GID}])
 def test_a_member_may_look(viewed: ViewedAgent, groups: dict[str, object]) -> None:
-    """Whether the group is supplementary or not."""
+    """The group may be the primary or a supplementary one."""
     assert as_a_stranger(lambda: told(viewed.view, "status")["ok"], **groups) == "True"
 
 
 def test_a_member_of_thousands_of_groups_may_look(viewed: ViewedAgent) -> None:
-    """The kernel's list of groups has any length."""
+    """The kernel's list of groups may have any length."""
     groups = [*range(1000, 3000), GID]
 
     assert as_a_stranger(lambda: told(viewed.view, "status")["ok"], groups=groups) == "True"
@@ -102,7 +102,7 @@ def test_the_mode_of_the_socket_alone_lets_nobody_in(viewed: ViewedAgent) -> Non
 
 @pytest.mark.parametrize("verb", sorted(verb for verb, each in requests().items() if each.viewers == "no"))
 def test_other_requests_are_refused(viewed: ViewedAgent, verb: str) -> None:
-    """Whoever sends them at this socket, and whatever their fields are."""
+    """They are refused for every user at this socket, whatever their fields are."""
     said = told(viewed.view, verb, **needed(requests()[verb]))
 
     assert not said["ok"]
@@ -124,13 +124,13 @@ IDENTITIES = ("open", "secret", "closed", "closed/file", "closed/edited", "print
 
 
 def test_every_request_of_viewers_is_tested_here() -> None:
-    """A new one must show that it tells nothing."""
+    """A new request must have a test that its answer reveals nothing private."""
     asked = {verb for verb, each in requests().items() if each.viewers != "no"}
     assert asked == LOOKS.keys() | LASTING.keys(), "add the verb, with fields of its request, to LOOKS or LASTING"
 
 
 def test_viewers_learn_nothing_that_they_could_not_read(viewed: ViewedAgent) -> None:
-    """No content of a file that others cannot read, no argument, no output of a command, in any answer."""
+    """No answer contains the content of a private file, an argument, or the output of a command."""
     said = b"".join(as_viewer(viewed, verb, **fields) for verb, fields in LOOKS.items() if verb != "why")
     for name in IDENTITIES:
         said += as_viewer(viewed, "why", identity=name)
@@ -143,7 +143,7 @@ def test_viewers_learn_nothing_that_they_could_not_read(viewed: ViewedAgent) -> 
 
 
 def test_root_sees_the_same_in_full(viewed: ViewedAgent) -> None:
-    """At the control socket."""
+    """Root gets full answers at the control socket."""
     control = viewed.tree.root / "state/control.sock"
     said = b"".join(answered(control, verb, **LOOKS[verb]) for verb in ("status", "log", "list"))
 
@@ -157,7 +157,7 @@ def test_root_gets_the_answers_of_viewers_at_their_socket(viewed: ViewedAgent) -
 
 
 def test_an_unknown_verb_and_nonsense_are_refused(viewed: ViewedAgent) -> None:
-    """With a code."""
+    """The refusal has a code."""
     assert told(viewed.view, "nonsense")["code"] == "not-understood"
     assert told(viewed.view, "status", extra=1)["code"] == "not-understood"
 
@@ -165,7 +165,7 @@ def test_an_unknown_verb_and_nonsense_are_refused(viewed: ViewedAgent) -> None:
 def test_a_flood_of_viewers_keeps_nobody_from_their_work(viewed: ViewedAgent) -> None:
     """Drift is repaired, and root is answered, while a viewer asks as fast as possible and never reads.
 
-    It may take seconds: the flood takes a whole processor, and those that wait in front of the last request are served.
+    The test may take seconds: the flood uses a whole CPU, and requests that wait before the last one are served.
     """
     flood = os.fork()
     if flood == 0:

@@ -1,4 +1,4 @@
-"""The server for viewers: its group, its bounds, and the time that it takes from the agent."""
+"""The server for viewers: its group, its limits, and its share of the agent's time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Agent:
         self.rows: list[dict[str, Any]] = [{"identity": "file.managed[x]", "comment": "x"}]
 
     def with_rows(self, _: object) -> dict[str, Any]:
-        """Return the rows, once."""
+        """Return the rows, which can be read only once."""
         rows, self.rows = self.rows, []
         return {"resources": iter(rows)}
 
@@ -68,7 +68,7 @@ def codes(health: Health) -> list[str]:
 
 
 async def test_without_the_group_there_is_no_socket_and_health_says_so(place: Path) -> None:
-    """As soon as there is one, the check of the agent's own files makes the socket."""
+    """Once the group exists, the check of the agent's own files creates the socket."""
     health = Health()
     server = ViewServer(place, "no-such-group", Agent(), health)  # type: ignore[arg-type]
     await server.start()
@@ -88,7 +88,7 @@ async def test_without_the_group_there_is_no_socket_and_health_says_so(place: Pa
 
 
 async def test_a_place_that_others_can_change_is_refused(place: Path) -> None:
-    """They could answer instead of the agent."""
+    """Other users could answer there instead of the agent."""
     place.parent.mkdir()
     place.parent.chmod(0o777)
     health = Health()
@@ -101,7 +101,7 @@ async def test_a_place_that_others_can_change_is_refused(place: Path) -> None:
 
 
 async def test_another_file_at_the_place_is_kept(place: Path) -> None:
-    """It is not a socket of a dead agent."""
+    """The file is not a socket of a dead agent, so it is kept."""
     place.parent.mkdir()
     place.write_text("mine")
     health = Health()
@@ -113,7 +113,7 @@ async def test_another_file_at_the_place_is_kept(place: Path) -> None:
 
 
 async def test_a_socket_that_was_removed_is_made_again(served: tuple[Path, ViewServer, Health, Agent]) -> None:
-    """And the sentence about it is that of the check."""
+    """The message is that of the check."""
     path, server, _, _ = served
     path.unlink()
 
@@ -123,7 +123,7 @@ async def test_a_socket_that_was_removed_is_made_again(served: tuple[Path, ViewS
 
 
 async def test_answers_are_masked(served: tuple[Path, ViewServer, Health, Agent]) -> None:
-    """Also the rows that are made on the way."""
+    """Rows that are made while the answer is sent are masked, too."""
     (row,) = (await ask(served[0]))["data"]["resources"]
 
     assert row == {"identity": "file.managed[x]", "comment": "[root only]"}
@@ -149,7 +149,7 @@ async def test_one_user_cannot_take_all_slots(served: tuple[Path, ViewServer, He
 async def test_all_slots_are_bounded(
     served: tuple[Path, ViewServer, Health, Agent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Silent viewers give way to new ones."""
+    """Viewers that send nothing are disconnected to make room for new ones."""
     path, server, _, _ = served
     monkeypatch.setattr(module, "OF_ONE_USER", 1000)
     many = [await asyncio.open_unix_connection(str(path)) for _ in range(module.CLIENTS + 3)]
@@ -163,7 +163,7 @@ async def test_all_slots_are_bounded(
 async def test_a_viewer_that_does_not_read_is_dropped(
     served: tuple[Path, ViewServer, Health, Agent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its descriptor and what was written for it are freed; others are answered meanwhile."""
+    """Its descriptor and its output buffer are freed. Others are answered meanwhile."""
     path, server, _, agent = served
     monkeypatch.setattr("holdfast.agent.control.answers.PATIENCE", 0.2)
     agent.rows = [{"identity": "x" * 1000}] * 2000
@@ -185,7 +185,7 @@ async def test_a_viewer_that_does_not_read_is_dropped(
 async def test_a_lack_of_descriptors_ends_by_itself(
     served: tuple[Path, ViewServer, Health, Agent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Viewers wait meanwhile, and the handler of the loop is told, which sets the condition of the agent."""
+    """Viewers wait meanwhile, and the event loop's error handler sets the agent's health condition."""
     path, server, _, _ = served
     loop = asyncio.get_running_loop()
     told_of: list[Any] = []
@@ -207,7 +207,7 @@ async def test_a_lack_of_descriptors_ends_by_itself(
 
 
 async def test_the_groups_of_a_peer_are_those_of_the_kernel() -> None:
-    """A kernel without the option, or with an answer that is too long, gives none or all of them."""
+    """Kernels without the option give no groups; for an answer that is too long, all groups are read again."""
     one, other = socket.socketpair()
 
     assert set(module._groups_of(one)) == set(os.getgroups())
@@ -221,7 +221,7 @@ async def test_the_groups_of_a_peer_are_those_of_the_kernel() -> None:
 
 @pytest.mark.usefixtures("virtual_time")
 async def test_viewers_take_turns_and_rest_after_each() -> None:
-    """However many wait, most of the time is left for repairs; also after a viewer whose turn has failed."""
+    """For any number of viewers, most of the time is left for repairs, also after an error of one viewer."""
     turns, begun, loop = Turns(), [], asyncio.get_running_loop()
 
     async def viewer() -> None:

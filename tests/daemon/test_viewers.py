@@ -1,4 +1,4 @@
-"""What is hidden from viewers in answers, field by field."""
+"""Fields of answers that are hidden from viewers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SOURCES = Path(__file__).parents[2] / "agent"
 
 
 def test_a_field_that_is_not_known_is_hidden():
-    """Also in mappings and lists within."""
+    """Fields of nested mappings and lists are hidden, too."""
     assert masked({"identity": "a", "new": "x", "history": [{"at": 1, "new": "x"}]}) == {
         "identity": "a",
         "new": HIDDEN,
@@ -35,19 +35,19 @@ def test_each_mapping_is_decided_by_itself():
 
 
 def test_only_true_makes_a_mapping_public():
-    """A text that says so does not, nor does a number."""
+    """A text or a number in place of true does not."""
     assert [masked({"public": value, "diff": "x"})["diff"] for value in ("yes", 1, None, [True])] == [HIDDEN] * 4
 
 
 def test_public_changes_are_shown_whole():
-    """Their names are not known, and they say nothing that others could not read."""
+    """The names of changes are not known, but public changes contain only what everyone could read."""
     assert masked({"public": True, "changes": {"mode": {"old": 1, "new": 2}}})["changes"] == {
         "mode": {"old": 1, "new": 2}
     }
 
 
 def test_a_code_opens_the_text_of_a_message_and_nothing_else():
-    """Messages of other codes may quote values."""
+    """Messages with other codes may quote values."""
     told, other = ({"code": code, "text": "words", "details": "x"} for code in ("watch-polling", "states-broken"))
 
     assert masked(told) == {"code": "watch-polling", "text": "words", "details": HIDDEN}
@@ -63,7 +63,7 @@ def change_by_a_process(**fields: object) -> dict[str, object]:
 
 
 def test_a_public_change_by_a_process_is_shown_with_its_verb_its_diff_and_its_author():
-    """Of the process, viewers see what they see of it in the records."""
+    """Viewers see the same fields of the process as in the records."""
     shown = masked(change_by_a_process(public=True))
 
     assert shown["event"] == "repaired x in 3 ms (drift; changed by vim, pid 7, login user deploy)"
@@ -72,7 +72,7 @@ def test_a_public_change_by_a_process_is_shown_with_its_verb_its_diff_and_its_au
 
 
 def test_another_change_by_a_process_is_shown_without_its_diff():
-    """The verb and the author are for everyone."""
+    """Everyone may see the verb and the author."""
     shown = masked(change_by_a_process(ended="killed"))
 
     assert shown["event"] == "repaired x in 3 ms (drift; killed; changed by vim, pid 7, login user deploy)"
@@ -80,7 +80,7 @@ def test_another_change_by_a_process_is_shown_without_its_diff():
 
 
 def test_a_command_line_is_hidden_everywhere():
-    """It belongs to the user who ran it."""
+    """A command line is the private data of the user who ran it."""
     by = change_by_a_process()["by"]
     shown = masked([change_by_a_process(public=True), {"public": True, "changed_by": by, "ended": "killed"}])
 
@@ -90,7 +90,7 @@ def test_a_command_line_is_hidden_everywhere():
 
 
 def test_viewers_see_of_a_process_what_they_see_of_it_in_the_records():
-    """One decision for the log and for the tables."""
+    """The log and the tables use the same decision."""
     private, opened = private_fields(Actor)
 
     assert frozenset(Actor.model_fields) - private == AUTHOR
@@ -99,14 +99,14 @@ def test_viewers_see_of_a_process_what_they_see_of_it_in_the_records():
 
 @pytest.mark.parametrize(("code", "shown"), [("watch-polling", "the sentence"), ("states-broken", HIDDEN)])
 def test_the_status_line_is_hidden_if_it_may_repeat_a_condition(code: str, shown: str):
-    """With states that cannot be used, the line is the error."""
+    """If the states cannot be used, the status line is the error message."""
     health = [{"code": code, "severity": "error", "text": "t", "since": 1.0}]
 
     assert masked({"status": "the sentence", "health": health})["status"] == shown
 
 
 def test_a_line_of_the_log_is_told_without_its_comment():
-    """The sentence is made from the fields that everyone may see."""
+    """The sentence is made of the fields that everyone may see."""
     entry = {
         "event": "failed cmd.run[x] in 3 ms (drift): secret",
         "resource": "cmd.run[x]",
@@ -126,19 +126,19 @@ def test_a_line_of_the_log_is_told_without_its_comment():
 
 
 def test_a_line_without_a_resource_is_hidden_unless_its_code_is_open():
-    """Such as the call of a function, which has arguments."""
+    """The line of a function call, for example, has arguments."""
     assert masked({"event": "called user.set_password bob secret", "called": "user.set_password"})["event"] == HIDDEN
     assert masked({"event": "reloading", "code": "reloading"})["event"] == "reloading"
 
 
 def test_a_comment_is_left_out_where_nothing_is_wrong():
-    """So that a table of resources is not full of marks."""
+    """Otherwise, a table of resources would be full of masks."""
     assert masked({"result": True, "comment": "x"})["comment"] == ""
     assert masked({"result": None, "comment": "x"})["comment"] == HIDDEN
 
 
 def test_rows_that_are_made_later_are_hidden_later():
-    """Long answers are iterators, of which a part is made at a time."""
+    """Long answers are iterators, whose parts are made one at a time."""
     made = []
     rows = masked({"resources": (made.append(number) or {"diff": "x"} for number in range(3))})["resources"]
 
@@ -148,7 +148,7 @@ def test_rows_that_are_made_later_are_hidden_later():
 
 
 def test_each_open_code_exists():
-    """A code that is renamed must be decided again."""
+    """For a renamed code, the decision must be made again."""
     text = "\n".join(path.read_text() for path in SOURCES.rglob("*.py") if path.name != "viewers.py")
 
     assert [code for code in sorted(OPEN_CODES) if f'"{code}"' not in text] == []

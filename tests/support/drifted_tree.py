@@ -72,7 +72,7 @@ HAND: dict[str, str] = {
     "part": "other\n",
     "note": "by hand\n",
 }
-"""File -> what somebody writes into it."""
+"""File -> the content that a person writes."""
 REPAIRED = {
     "motd": "hello\n",
     "src": "one\ntwo\n",
@@ -108,7 +108,7 @@ def drifted(tree: Tree, agent: Agent, number: int) -> None:
 
 
 def written(path: Path, text: str) -> None:
-    """Replace a file at once, so that nobody sees it empty."""
+    """Replace a file in one step, so that no reader sees it empty."""
     new = path.with_name("new")
     new.write_text(text)
     new.rename(path)
