@@ -107,7 +107,7 @@ def test_a_kind_and_an_argument_are_explained(server: Client) -> None:
     uri = "file:///x/states/hover.sls"
     server.problems(uri, "/etc/motd:\n  file.managed:\n    - contents: x\n")
 
-    assert "A whole file: content, owner, mode." in server.hover(uri, 1, 5)
+    assert "A file has a declared content, owner and mode." in server.hover(uri, 1, 5)
     assert "The content itself: text, or a list of lines." in server.hover(uri, 2, 8)
 
 

@@ -168,7 +168,7 @@ async def test_a_dangling_link_that_cannot_be_followed_afterwards_is_an_error(ho
     for link, target in ((users / "theirs", "new"), (tmp_path / "lost", tmp_path / "none/new")):
         link.symlink_to(target)
     os.chown(users / "theirs", 12345, 12345, follow_symlinks=False)
-    with pytest.raises(Permanent, match="it is a dangling link, which user 12345 could exchange; create its target"):
+    with pytest.raises(Permanent, match="it is a dangling link, which user 12345 could replace; create its target"):
         await entry(users / "theirs").check_apply(host.context("a"), apply)
     assert not (users / "new").exists()
     with pytest.raises(Permanent, match=r"it is a dangling link to .*/none/new, whose directory does not exist"):

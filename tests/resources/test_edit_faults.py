@@ -87,7 +87,7 @@ async def test_what_others_write_meanwhile_is_not_lost(host, path, monkeypatch):
 
     monkeypatch.setattr(replace, "edited", slow)
     ctx = host.context("file.replace[f]")
-    with pytest.raises(ChangedMeanwhile, match="the file was changed by another program during the edit"):
+    with pytest.raises(ChangedMeanwhile, match="another program has changed the file during the edit"):
         await replace.declare(str(path), pattern="a").check_apply(ctx, True)
 
     assert path.read_text() == "somebody else's\n"

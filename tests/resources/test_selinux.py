@@ -97,7 +97,7 @@ async def test_too_little_for_a_file_without_a_label(host, tmp_path, on):
     """The error names the missing parts, and nothing is changed."""
     path = tmp_path / "f"
     path.write_text("x\n")
-    with pytest.raises(Permanent, match="has no label yet; give seuser and serole, too"):
+    with pytest.raises(Permanent, match="has no label yet; set seuser and serole, too"):
         await managed(host, path, selinux={"setype": "etc_t"})
 
 

@@ -84,7 +84,7 @@ def test_what_was_written_is_read_back_or_refused(name, data):
 
 @given(data=st.dictionaries(TEXT, TEXT, max_size=3))
 def test_a_line_cannot_be_smuggled_into_pairs(data):
-    """A format without quotes refuses names and values that would be read as something else."""
+    """A format without quotes refuses names and values that would be read differently."""
     form = FORMATS["keyvalue"]()
     text = written(form, data)
 
@@ -127,21 +127,24 @@ def test_toml_writes_tables_in_tables():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "it has no data: give dataset or dataset_pillar"),
+        ({}, "it has no data: set dataset or dataset_pillar"),
         ({"dataset": {"a": 1}, "dataset_pillar": "a"}, "exclude each other"),
-        ({"dataset": 1, "serializer": "json", "formatter": "json"}, "give only one of them"),
+        ({"dataset": 1, "serializer": "json", "formatter": "json"}, "set only one of them"),
         ({"dataset": 1, "serializer": "jsn"}, "'yaml', 'json'"),
         ({"dataset": {"a": 1}, "serializer": "toml", "serializer_opts": {"indent": 2}}, "toml has no option 'indent'"),
         ({"dataset": {"a": 1}, "serializer_opts": [{"ident": 2}]}, "did you mean 'indent'?"),
-        ({"dataset": {"a": 1}, "serializer_opts": [{"indent": "x"}]}, "serializer_opts: the option 'indent' is wrong"),
-        ({"dataset": {"a": 1}, "serializer_opts": ["indent"]}, "'indent' is not an option: write `- name: value`"),
+        (
+            {"dataset": {"a": 1}, "serializer_opts": [{"indent": "x"}]},
+            "serializer_opts: the option 'indent' is invalid",
+        ),
+        ({"dataset": {"a": 1}, "serializer_opts": ["indent"]}, "'indent' is not an option; write `- name: value`"),
         ({"dataset": {"a": None}, "serializer": "toml"}, "dataset cannot be toml: it cannot be written in this format"),
         ({"dataset": [1], "serializer": "configparser"}, "it needs a mapping of sections"),
-        ({"dataset": {"a": {"b": "1\n[c]"}, "c]\nx": {}}, "serializer": "configparser"}, "read as something else"),
+        ({"dataset": {"a": {"b": "1\n[c]"}, "c]\nx": {}}, "serializer": "configparser"}, "read differently"),
         ({"dataset": {"a": {"b": "50%"}}, "serializer": "configparser"}, "invalid interpolation syntax"),
         ({"dataset": {"a": "x\ny=1"}, "serializer": "keyvalue"}, "has a line break or the separator"),
         ({"dataset": {"a": 1, 2: 3}, "serializer": "json"}, "dataset cannot be json"),
-        ({"dataset": {"a": 1}, "serializer": "python", "merge_if_exists": True}, "it cannot be read"),
+        ({"dataset": {"a": 1}, "serializer": "python", "merge_if_exists": True}, "which Holdfast cannot read"),
         ({"dataset": {"a": 1}, "serializer": "msgpack"}, "'yaml', 'json'"),
     ],
 )
@@ -184,27 +187,27 @@ def test_states_that_merge_different_data_agree():
 @pytest.mark.parametrize("value", ["abc%secret", "%(secret)s", "%(x)s secret"])
 def test_no_value_of_a_file_is_told(value):
     """An error names only section and option, because the value may be a secret."""
-    with pytest.raises(Permanent, match=r"the value of 'x' in \[a\] has a wrong %$"):
+    with pytest.raises(Permanent, match=r"the value of 'x' in \[a\] has an invalid %$"):
         FORMATS["configparser"]().data(f"[a]\nx = {value}\n".encode())
 
 
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("yaml", "a: !!int secret", "a value is no !!int, line 1, column 4"),
-        ("yaml", "a:\n- !!float secret", "a value is no !!float, line 2, column 3"),
-        ("yaml", "a: !!bool secret", "a value is no !!bool, line 1, column 4"),
-        ("yaml", "a: !!timestamp secret", "a value is no !!timestamp, line 1, column 4"),
-        ("yaml", "a: 2001-99-99", "a value is no !!timestamp, line 1, column 4"),
-        ("yaml", "a: !!int ''", "a value is no !!int, line 1, column 4"),
+        ("yaml", "a: !!int secret", "a value is not a valid !!int, line 1, column 4"),
+        ("yaml", "a:\n- !!float secret", "a value is not a valid !!float, line 2, column 3"),
+        ("yaml", "a: !!bool secret", "a value is not a valid !!bool, line 1, column 4"),
+        ("yaml", "a: !!timestamp secret", "a value is not a valid !!timestamp, line 1, column 4"),
+        ("yaml", "a: 2001-99-99", "a value is not a valid !!timestamp, line 1, column 4"),
+        ("yaml", "a: !!int ''", "a value is not a valid !!int, line 1, column 4"),
         ("yaml", "a: !!binary secret", "failed to decode base64 data: Incorrect padding, line 1, column 4"),
         ("yaml", "a: !secret", "a tag is unknown, line 1, column 4"),
         ("yaml", "a: !<secret> x", "a tag is unknown, line 1, column 4"),
         ("yaml", "a: *secret", "found undefined alias, line 1, column 4"),
         ("yaml", "a: {secret", "did not find expected ',' or '}', line 2, column 1"),
-        ("plist", "<integer>secret</integer>", "a number, a date or data are not what their element says"),
-        ("plist", "<real>secret</real>", "a number, a date or data are not what their element says"),
-        ("plist", "<date>secret</date>", "a number, a date or data are not what their element says"),
+        ("plist", "<integer>secret</integer>", "the content of an element for a number, a date or data is invalid"),
+        ("plist", "<real>secret</real>", "the content of an element for a number, a date or data is invalid"),
+        ("plist", "<date>secret</date>", "the content of an element for a number, a date or data is invalid"),
         ("plist", "<secret/>", "missing value for key 'a' at line 1"),
     ],
 )
@@ -220,14 +223,14 @@ def test_an_error_of_a_file_says_where_and_not_which_value(name, text, told):
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("json", datetime(2001, 1, 1), "a timestamp, which it does not have; write it in quotes"),  # noqa: DTZ001
-        ("json", date(2001, 1, 1), "a date, which it does not have; write it in quotes"),
-        ("python", b"secret", "binary data, which it does not have; write it in quotes"),
-        ("toml", b"secret", "binary data, which it does not have; write it in quotes"),
-        ("toml", 1 << 63, "a number of more than 64 bits, which it does not have; write it in quotes"),
-        ("toml", None, "null, which it does not have"),
-        ("plist", None, "null, which it does not have"),
-        ("yaml", timedelta(1), "a timedelta, which it does not have; write it in quotes"),
+        ("json", datetime(2001, 1, 1), "a timestamp, which the format lacks; write it in quotes"),  # noqa: DTZ001
+        ("json", date(2001, 1, 1), "a date, which the format lacks; write it in quotes"),
+        ("python", b"secret", "binary data, which the format lacks; write it in quotes"),
+        ("toml", b"secret", "binary data, which the format lacks; write it in quotes"),
+        ("toml", 1 << 63, "a number of more than 64 bits, which the format lacks; write it in quotes"),
+        ("toml", None, "null, which the format lacks"),
+        ("plist", None, "null, which the format lacks"),
+        ("yaml", timedelta(1), "a timedelta, which the format lacks; write it in quotes"),
     ],
 )
 def test_a_value_that_a_format_does_not_have_is_named_by_its_keys(name, value, told):
@@ -247,5 +250,5 @@ async def test_a_large_file_of_a_user_is_not_merged(tmp_path, uid, mode):
     assert not await state.check_apply(FakeContext(tmp_path), False)
     os.chown(file, uid, 12345)
     file.chmod(mode)
-    with pytest.raises(Permanent, match="it has more than 64 KiB; write it whole"):
+    with pytest.raises(Permanent, match="it has more than 64 KiB; declare the whole file"):
         await state.check_apply(FakeContext(tmp_path), False)

@@ -20,7 +20,7 @@ from holdfast.resources.traits import Declaration, Reversible
 
 
 class Absent(Reversible, PathResource, kind="file.absent"):
-    """No file, link or directory at this path. A directory is removed with its content, but never across a mount point.
+    """A path does not exist. A directory is removed with its content, but never across a mount point.
 
     /etc/cron.d/obsolete:
       file.absent
@@ -31,7 +31,7 @@ class Absent(Reversible, PathResource, kind="file.absent"):
     removes: ClassVar[bool] = True
 
     def refuses(self, part: PathResource) -> str | None:
-        """Return why another state contradicts this one: an edit does, unless it accepts a missing file."""
+        """Return why another state contradicts this one: an edit contradicts it unless it accepts a missing file."""
         return None if isinstance(part, Edit) and part.tolerates() else self.cmp(part)
 
     @field_validator("name")
@@ -42,7 +42,7 @@ class Absent(Reversible, PathResource, kind="file.absent"):
         return name
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return the present file or link, or that there is none; None for a directory, whose content is lost."""
+        """Return a declaration of the present file, link or absence; None for a directory, whose content is lost."""
         seen = status(self.name)
         return None if seen is not None and stat.S_ISDIR(seen.st_mode) else await before(ctx, self.name)
 

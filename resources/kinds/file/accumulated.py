@@ -18,7 +18,7 @@ from holdfast.resources.fields import AbsPath, field, plain_numbers
 
 @accepts(VALUE, ITEM)
 def parse_texts(value: object) -> object:
-    """Return texts as a tuple, from a list or a single one. Raises `ValueError` for none."""
+    """Return texts as a tuple, from a list or a single text. Raises `ValueError` if there is none."""
     if value is None:
         raise ValueError("it has no text")
     items = value if isinstance(value, (list, tuple)) else [value]
@@ -41,11 +41,11 @@ class Accumulated(Contributing, Resource, kind="file.accumulated"):
             - source: salt://app.conf
             - template: jinja
 
-    The template, `{% for port in accumulator['ports'] %}listen {{ port }}{% endfor %}`, has the texts of all
+    A template such as `{% for port in accumulator['ports'] %}listen {{ port }}{% endfor %}` gets the texts of all
     accumulators of its file as `accumulator`: a mapping from names to lists, in the order in which the states run,
-    without repetitions. `file.blockreplace` adds them to its `content`, one line each; only those of states that it
-    requires, if there are any. The states are compiled before anything runs, so the text cannot depend on a guard,
-    and a changed text is a change of the file's own state.
+    without repetitions. `file.blockreplace` adds them to its `content`, one line each; if it requires some of these
+    states, it adds only their texts. The states are compiled before anything runs, so the text cannot depend on a
+    guard, and a changed text is a change of the file's own state.
     """
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "content"}
@@ -53,9 +53,9 @@ class Accumulated(Contributing, Resource, kind="file.accumulated"):
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ()
 
     filename: AbsPath
-    """Path of the file, as in the name of its state."""
+    """Path of the file, as its own state names it."""
     text: Annotated[tuple[Any, ...], BeforeValidator(parse_texts)] = field()
-    """Text, or a list of texts; for templates also numbers and mappings."""
+    """Text, or a list of texts; for templates, also numbers and mappings."""
 
     def contribution(self) -> Contribution:
         """Return the texts."""
@@ -63,6 +63,6 @@ class Accumulated(Contributing, Resource, kind="file.accumulated"):
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Do nothing: the state of the file has the text already."""
+        """Do nothing: the state of the file already has the text."""
         ctx.report.comment = f"the state of {self.filename} has the text of {self.name}"
         return True

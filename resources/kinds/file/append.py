@@ -18,7 +18,7 @@ from holdfast.resources.kinds.file.sources import Sourced
 
 @accepts(str, list[str | list[str]], None, numbers=True)
 def parse_lines(value: object) -> object:
-    """Return texts as a tuple, from one text or a list; each may be a list of lines. Raises `ValueError`."""
+    """Return texts as a tuple, from one text or a list; each text may be a list of lines. Raises `ValueError`."""
     return tuple(str(parse_contents(item)) for item in cast("list[object]", parse_list(value)))
 
 
@@ -29,16 +29,16 @@ class KeptLines(Sourced, Edit):
     """Base of the kinds that keep lines in a file."""
 
     makedirs: bool = False
-    """Make missing parent directories."""
+    """Create missing parent directories."""
     text: Lines = field(())
-    """Text, or a list of texts; each may have several lines, which must follow each other."""
+    """Text, or a list of texts; the lines of one text must be consecutive in the file."""
     ignore_whitespace: bool = True
     """Treat blanks in a line as equal to any number of blanks, including none."""
 
     @model_validator(mode="after")
     def _something(self) -> Self:
         if bool(self.text) == bool(self.all_sources()):
-            raise ValueError("give either text or a source: the lines can come from one place only")
+            raise ValueError("set either text or a source: the lines can come from one place only")
         return self
 
     async def given(self, ctx: Context) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class KeptLines(Sourced, Edit):
     def missing(self, text: str, given: tuple[str, ...]) -> str:
         """Return the lines that `text` lacks.
 
-        A line given twice is missing twice: the `}` of one block is not that of another.
+        A line that is given twice must be there twice: the `}` of one block does not end another block.
         """
         return "".join(
             finished(part, newline=True) for part in given if not has_lines(text, part, tolerant=self.ignore_whitespace)
@@ -72,7 +72,7 @@ class KeptLines(Sourced, Edit):
 
 
 class Append(KeptLines, kind="file.append"):
-    """Lines that the file contains somewhere; missing lines are added at its end.
+    """A file contains lines, anywhere; missing lines are added at its end.
 
     /etc/profile:
       file.append:
@@ -86,7 +86,7 @@ class Append(KeptLines, kind="file.append"):
 
 
 class Prepend(KeptLines, kind="file.prepend"):
-    """Lines that the file contains somewhere; missing lines are added at its beginning, in the given order.
+    """A file contains lines, anywhere; missing lines are added at its beginning, in the given order.
 
     /etc/hosts.allow:
       file.prepend:
@@ -105,9 +105,9 @@ class Prepend(KeptLines, kind="file.prepend"):
 
 
 def has_lines(text: str, part: str, *, tolerant: bool = False) -> bool:
-    """Return whether `text` has the lines of `part`, one after the other; blanks at line ends do not count.
+    """Return whether `text` has the lines of `part` consecutively; blanks at line ends do not count.
 
-    `tolerant`: blanks before a line do not count either, and blanks between words are equal in any number, even none.
+    `tolerant`: blanks before a line do not count, either, and any number of blanks between words is equal, even none.
     """
     wanted = [_line(line.rstrip(), tolerant=tolerant) for line in part.rstrip("\n").split("\n")]
     lines = (

@@ -29,20 +29,20 @@ from holdfast.resources.traits import Edgeable, Recvable
 from holdfast.resources.visible import escaped
 
 LARGE = 1 << 20
-"""Content of at least this number of bytes is read and compared in a thread."""
+"""Size, in bytes, from which content is read and compared in a thread."""
 NEW_FILE, NEW_DIRECTORY = 0o644, 0o755
 """Modes of new files and directories without a declared mode."""
 UNDECLARED = -1
-"""As a uid or gid: leave it as it is."""
+"""Value of a uid or gid that must not be changed."""
 UNKNOWN = -2
-"""As a uid or gid: there is no such user or group (yet)."""
+"""Value of a uid or gid whose user or group does not exist (yet)."""
 
 REASONS = {
     errno.ENOSPC: "no space is left on the file system",
     errno.EDQUOT: "the disk quota is used up",
     errno.EROFS: "the file system is read-only",
     errno.EACCES: "permission denied",
-    errno.EPERM: "the operation is not permitted to the agent, or the file is immutable",
+    errno.EPERM: "the agent is not permitted to do this, or the file is immutable",
     errno.ENAMETOOLONG: "the path is too long",
     errno.ELOOP: "too many symbolic links",
     errno.EBUSY: "it is in use, or something is mounted there",
@@ -58,7 +58,7 @@ DECIDES = (
     r"|(sudoers\.d|ssh|pam\.d|security|polkit-1|apparmor\.d|selinux|cron\.\w+)(/.*)?)"
     r"|/(root|home/[^/]+)/\.ssh(/.*)?|/var/spool/cron(/.*)?"
 )
-"""Matches paths of files that grant access. Compiled when it is first used, which many runs do not."""
+"""Matches paths of files that grant access. It is compiled at its first use, because many runs never use it."""
 
 
 def failure(doing: str, path: str, error: OSError) -> HoldfastError:
@@ -69,7 +69,7 @@ def failure(doing: str, path: str, error: OSError) -> HoldfastError:
 
 
 class os_errors:  # noqa: N801 - used like a function, as those of contextlib
-    """Turn each `OSError` in the body into a message about `path`.
+    """Turn each `OSError` in the body into an error about `path`.
 
     This is a class because each probe of a file enters it once or twice.
     """
@@ -91,10 +91,10 @@ class os_errors:  # noqa: N801 - used like a function, as those of contextlib
 
 
 def found(path: str, *, follow: bool = False) -> tuple[Place | None, os.stat_result | None]:
-    """Return the place of a path, and the status of the file there, None if there is no file.
+    """Return the place of a path and the status of its file; the status is None if there is no file.
 
     The place is None if a parent directory is missing. With `follow`, a link at the path is followed. Raises
-    `Permanent` if the path may not be read, or is unsafe.
+    `Permanent` if the path is unsafe or must not be read.
     """
     try:
         place = paths.at(path, follow=follow)
@@ -106,7 +106,7 @@ def found(path: str, *, follow: bool = False) -> tuple[Place | None, os.stat_res
 
 
 async def present_text(ctx: Context, path: str) -> str | None:
-    """Return the text of a file; None if there is no such file. Raises `Permanent` or `Temporary`."""
+    """Return the text of a file; None if the file does not exist. Raises `Permanent` or `Temporary`."""
     with os_errors("read", path):
         try:
             return await ctx.read_text(path)
@@ -115,7 +115,7 @@ async def present_text(ctx: Context, path: str) -> str | None:
 
 
 def status(path: str) -> os.stat_result | None:
-    """Return the status of the file at a path, not following a link there; None if there is no file.
+    """Return the status of the file at a path without following a link there; None if there is no file.
 
     Raises the errors of `found`.
     """
@@ -138,7 +138,7 @@ class Ownership(NamedTuple):
     mode: int | None
 
     def wrong(self, seen: os.stat_result | None) -> dict[str, str]:
-        """Return the differences as Salt does, `{"mode": "0644", "user": "www-data"}`; none if the file is missing."""
+        """Return the differences as Salt does, `{"mode": "0644", "user": "www-data"}`; empty if the file is missing."""
         changes: dict[str, str] = {}
         if seen is None:
             return changes
@@ -151,7 +151,7 @@ class Ownership(NamedTuple):
         return changes
 
     def of_new(self, mode: int) -> str:
-        """Return mode and owner of a new file, for a plan; `mode` applies if none is declared."""
+        """Return the mode and owner of a new file for a plan; `mode` applies if none is declared."""
         return f" with {self.mode_of_new(mode)}, {self.owner_of_new()}"
 
     def mode_of_new(self, mode: int) -> str:
@@ -159,7 +159,7 @@ class Ownership(NamedTuple):
         return f"mode {mode if self.mode is None else self.mode:04o}"
 
     def owner_of_new(self) -> str:
-        """Return only the owner of a new file; for links, which have no mode."""
+        """Return only the owner of a new file; used for links, which have no mode."""
         numbers = ((self.user, self.uid, os.geteuid()), (self.group, self.gid, os.getegid()))
         user, group = (name or _name(own if number < 0 else number) for name, number, own in numbers)
         return f"owner {user}:{group}"
@@ -169,15 +169,15 @@ class Ownership(NamedTuple):
         for word, name, number in (("user", self.user, self.uid), ("group", self.group, self.gid)):
             if number == UNKNOWN:
                 raise Permanent(
-                    f"cannot give {path} to {word} {name}: there is no such {word}; declare it, or correct the name"
+                    f"cannot give {path} to {word} {name}: the {word} does not exist; declare it, or correct the name"
                 )
 
     def put(self, place: Place, seen: os.stat_result) -> None:
-        """Set owner and mode where they differ, never on the target of a link. Raises `OSError` and `Unsafe`."""
+        """Set the owner and mode where they differ, never on the target of a link. Raises `OSError` and `Unsafe`."""
         change(place, seen, max(self.uid, UNDECLARED), max(self.gid, UNDECLARED), self.mode)
 
     def make(self, place: Place) -> None:
-        """Make a directory with this owner and mode. Raises `OSError` and `Unsafe`."""
+        """Create a directory with this owner and mode. Raises `OSError` and `Unsafe`."""
         place.mkdir(max(self.uid, UNDECLARED), max(self.gid, UNDECLARED), self.mode)
 
 
@@ -186,7 +186,7 @@ def _name(number: int) -> str:
 
 
 def put_link(place: Place, target: str, owner: Ownership) -> None:
-    """Make a link under a temporary name and rename it into place, atomically. Raises `OSError`."""
+    """Create a link under a temporary name, then rename it into place atomically. Raises `OSError`."""
     beside = place.beside(take_name(place.name))
     try:
         with suppress(FileNotFoundError):  # left by a killed agent with the same process id
@@ -202,7 +202,7 @@ def put_link(place: Place, target: str, owner: Ownership) -> None:
 
 
 async def ownership(ctx: Context, user: str | None, group: str | None, mode: int | None = None) -> Ownership:
-    """Look up user and group: in this host's files, then in its name service."""
+    """Look up the user and group in this host's files, then in its name service."""
     uid = gid = UNDECLARED
     if user is not None:
         known = accounts.local_uid(user)
@@ -221,12 +221,12 @@ def octal(mode: str | None) -> int | None:
 
 
 def passable(mode: int) -> int:
-    """Return the mode of a directory made for a file of this mode: readers of the file may enter the directory."""
+    """Return the mode of a new directory for a file with this mode: users who can read the file can enter it."""
     return mode | (mode & 0o444) >> 2
 
 
 def make_parents(path: str, owner: Ownership, mode: int | None = None) -> None:
-    """Make the missing parents of a path, with a mode as for `Place.mkdir`. Raises `Permanent` or `Temporary`."""
+    """Create the missing parents of a path, with a mode as for `Place.mkdir`. Raises `Permanent` or `Temporary`."""
     try:
         paths.make_parents(path, max(owner.uid, UNDECLARED), max(owner.gid, UNDECLARED), mode)
     except OSError as error:
@@ -234,9 +234,9 @@ def make_parents(path: str, owner: Ownership, mode: int | None = None) -> None:
 
 
 def demand_parent(path: str, *, makedirs: bool, apply: bool) -> None:
-    """Raise `Permanent` if the parent directory is missing and this state does not make it.
+    """Raise `Permanent` if the parent directory is missing and this state does not create it.
 
-    Without `apply` nothing is raised: another state may make the directory first.
+    Without `apply`, raise nothing, because an earlier state may create the directory.
     """
     parent = os.path.dirname(path)  # noqa: PTH120 - Path objects are slow
     if apply and not makedirs and status(parent) is None:
@@ -249,7 +249,7 @@ def follower_of(place: Place | None) -> int | None:
 
 
 def demand_reached(path: str, place: Place | None, owner: Ownership | None) -> None:
-    """Raise `Permanent` for a dangling link at the path of a new file, if the file could not be reached afterwards.
+    """Raise `Permanent` for a dangling link at the path of a new file if the file would not be reachable through it.
 
     `place` is that of the file, links followed. A user's link must lead to a file of that user: `owner` is the owner of
     the new file, or None if `follower_of` returns None.
@@ -257,12 +257,12 @@ def demand_reached(path: str, place: Place | None, owner: Ownership | None) -> N
     follower = follower_of(place)
     if follower is not None and (owner is None or owner.uid != follower):
         raise Permanent(
-            f"cannot make {path}: it is a dangling link, which {called(follower)} could exchange; create its target as "
+            f"cannot make {path}: it is a dangling link, which {called(follower)} could replace; create its target as "
             "this user, or remove the link"
         )
     link = found(path)[0] if place is None else None
     if link is not None and link.look() is not None:
-        with os_errors("read link", path):  # meanwhile, something else may be there
+        with os_errors("read link", path):  # the link may have been replaced meanwhile
             target = link.readlink()
         raise Permanent(
             f"cannot make {path}: it is a dangling link to {target}, whose directory does not exist; create "
@@ -292,7 +292,7 @@ class PathResource(Recvable, Resource):
     """Whether the kind removes the file or directory at the path."""
 
     name: AbsPath
-    """The absolute path; the ID of the state if the state gives no name."""
+    """The absolute path. Default: the ID of the state."""
 
     def uids(self) -> tuple[Uid, ...]:
         """Return the uid of the path."""
@@ -306,7 +306,7 @@ class PathResource(Recvable, Resource):
         """Return the contradiction as for other kinds, with two exceptions.
 
         Kinds that remove the path agree with each other. A state of a part of the file agrees with a state of the whole
-        file, unless `refuses` of the latter gives a reason.
+        file unless `refuses` of the latter returns a reason.
         """
         if isinstance(other, PathResource) and self.removes and other.removes and type(self) is not type(other):
             return None
@@ -323,12 +323,12 @@ class PathResource(Recvable, Resource):
     def refuses(self, part: PathResource) -> str | None:
         """Return why the file of this state can never have the part that another state declares.
 
-        None if it can, or if that is not known yet.
+        None if it can have the part, or if this is not known yet.
         """
         return None
 
     def changes_text(self, text: str) -> bool:
-        """Return whether this state, of a part of the file, would certainly change or refuse this content.
+        """Return whether this state, which manages a part of the file, would certainly change or refuse this content.
 
         Only quick checks are made.
         """
@@ -352,26 +352,26 @@ class Placed(Edgeable, PathResource):
 
 
 class OwnedResource(Placed):
-    """Base of the kinds of paths with an owner, whose parents may be made."""
+    """Base of the kinds of paths that have an owner and whose parents may be created."""
 
     user: Owner | None = None
-    """Owner, by name or number; left as it is if not declared."""
+    """Owner, by name or number. Default: unchanged."""
     group: Owner | None = None
-    """Group, by name or number; left as it is if not declared."""
+    """Group, by name or number. Default: unchanged."""
     makedirs: bool = False
-    """Make missing parent directories, too."""
+    """Create missing parent directories, too."""
     dir_mode: Mode | None = field(None)
-    """Mode of directories made for `makedirs`. Default: 0755."""
+    """Mode of directories that `makedirs` creates. Default: 0755."""
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the directory of the path, and the owner."""
+        """Return the directory of the path and the owner."""
         return (lies_in(self.name, vital=not self.makedirs), *owned_by(self.user, self.group))
 
 
 def is_public(place: Place | None, *modes: int | None) -> bool:
-    """Return whether every user may read the file at a place, with its present and its declared mode.
+    """Return whether all users may read the file at a place, with both its present and its declared mode.
 
-    False if that cannot be found out, as for a file in a directory that does not exist yet.
+    False if this is unknown, for example for a file in a directory that does not exist yet.
     """
     try:
         return place is not None and paths.everyone_reads(place, *modes)
@@ -380,6 +380,6 @@ def is_public(place: Place | None, *modes: int | None) -> bool:
 
 
 def note(ctx: Context, changes: dict[str, Any], effect: Effect, *, applied: bool) -> None:
-    """Report changes and effect; with `applied` as done, otherwise as what a run would do."""
+    """Report changes and effect: with `applied` as done, otherwise as what a run would do."""
     ctx.report.changes = changes
     ctx.report.did(effect, applied=applied)

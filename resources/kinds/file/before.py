@@ -1,4 +1,4 @@
-"""The state of a path before its first change, as the declaration that restores it."""
+"""The declaration that restores a path to its state before the first change."""
 
 from __future__ import annotations
 

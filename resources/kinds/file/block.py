@@ -23,7 +23,7 @@ Marker = Annotated[str, AfterValidator(one_line)]
 
 @accepts(str, list[str | list[str]], None, numbers=True)
 def parse_block(value: object) -> object:
-    """Return the content as text, from text, a number, or a list of lines; nothing is empty text."""
+    """Return the content as text, from text, a number, a list of lines, or None for empty text."""
     return parse_contents(value) or ""
 
 
@@ -31,7 +31,7 @@ PLACES = ("append_if_not_found", "prepend_if_not_found", "insert_before_match", 
 
 
 class BlockReplace(Collecting, Sourced, Edit, kind="file.blockreplace"):
-    """The block between two marked lines of a file; the rest of the file is not changed.
+    """A file has a block of text between two marker lines; the rest of the file is not changed.
 
     /etc/hosts:
       file.blockreplace:
@@ -59,18 +59,18 @@ class BlockReplace(Collecting, Sourced, Edit, kind="file.blockreplace"):
     insert_after_match: Regex | None = None
     """Add a missing block after the first line that matches."""
     append_newline: bool | None = None
-    """End the content with a line break: null if it has none, true always, false never."""
+    """Add a line break at the end of the content: null if it has none, true always, false never."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if sum(bool(getattr(self, word)) for word in PLACES) > 1:
-            raise ValueError(f"only one of {', '.join(PLACES)} can say where a missing block goes")
+            raise ValueError(f"set only one of {', '.join(PLACES)}: a missing block is added at one place")
         if self._ends_early(self._finished(self.content)):
             raise ValueError("content contains marker_end: the block would end there")
         return self
 
     def with_texts(self, texts: Mapping[str, Sequence[Any]]) -> Mapping[str, Any]:
-        """Return the content, with the texts as further lines."""
+        """Return a copy with the texts as further lines of the content."""
         lines = [str(text) for given in texts.values() for text in given]
         return {"content": "\n".join([*filter(None, [self.content]), *lines])}
 
@@ -83,7 +83,7 @@ class BlockReplace(Collecting, Sourced, Edit, kind="file.blockreplace"):
         return (self.content, *await self.fetch(ctx))
 
     def stated(self) -> tuple[str, ...] | None:
-        """Return the content, unless a part of it comes from sources."""
+        """Return the content unless a part of it comes from sources."""
         return None if self.all_sources() else (self.content,)
 
     def patterns(self) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ class BlockReplace(Collecting, Sourced, Edit, kind="file.blockreplace"):
     def edited(self, text: str, given: tuple[str, ...]) -> str:
         """Return the text with each occurrence of the block replaced.
 
-        Raises `Permanent` if a block has no end, or if a new block has no place.
+        Raises `Permanent` if a block has no end, or if there is no place for a new block.
         """
         content = self._finished("".join([*(finished(part, newline=True) for part in given[:-1]), *given[-1:]]))
         if self._ends_early(content):
@@ -109,7 +109,7 @@ class BlockReplace(Collecting, Sourced, Edit, kind="file.blockreplace"):
                 end = next((n for n, other in rest if self.marker_end in other), None)
                 if end is None:
                     raise Permanent(
-                        f"cannot edit {self.name}: it has marker_start, but after it no line with marker_end "
+                        f"cannot edit {self.name}: marker_start is not followed by a line with marker_end "
                         f"{self.marker_end!r}"
                     )
                 new += [adapted(content, line), self._end(lines[end])]
@@ -117,7 +117,7 @@ class BlockReplace(Collecting, Sourced, Edit, kind="file.blockreplace"):
         return "".join(new) if found else self._with_block(lines, content)
 
     def _finished(self, content: str) -> str:
-        """Return the content with the line break that it should end with."""
+        """Return the content with the right line break at its end."""
         if self.append_newline is None:
             return content if content.endswith("\n") else content + "\n"
         return content + "\n" if self.append_newline else content
@@ -126,7 +126,7 @@ class BlockReplace(Collecting, Sourced, Edit, kind="file.blockreplace"):
         return (content + self.marker_end).find(self.marker_end) != len(content)
 
     def _end(self, line: str) -> str:
-        """Return the line with marker_end, without text before it that belongs to the block; blanks do not."""
+        """Return the line with marker_end without preceding text, which belongs to the block unless it is blank."""
         before, marker, after = line.partition(self.marker_end)
         return (before if self.append_newline is not False and not before.strip() else "") + marker + after
 

@@ -1,4 +1,4 @@
-"""Content of managed files: from the state itself, the pillar or a source, rendered if it is a template."""
+"""Content of managed files: from the state itself, the pillar, the grains or a source, rendered if it is a template."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Sources = tuple[tuple[str, str | None], ...]
 """URLs, each with its hash or None."""
 SCHEMES = ("salt://", "tree://", "file://", "http://", "https://", "/")
 Source = Annotated[str, Field(pattern=r"^($|salt://|tree://|file://|https?://|/)")]
-"""A URL, or an absolute path; an empty text is no source."""
+"""A URL or an absolute path; empty text means no source."""
 REMOTE = ("http://", "https://")
 
 
@@ -36,7 +36,7 @@ def _source(item: object) -> tuple[str, str | None]:
     if isinstance(url, (list, tuple)) and len(url) == 2:
         url, digest = url
     if not isinstance(url, str) or not url.startswith(SCHEMES):
-        raise ValueError(f"{url!r} is not a source: write salt://, file://, http://, https:// or an absolute path")
+        raise ValueError(f"{url!r} is not a source; write salt://, file://, http://, https:// or an absolute path")
     if "\0" in url:
         raise ValueError("a source cannot contain a NUL character")
     return url, None if digest is None else str(digest)
@@ -44,7 +44,7 @@ def _source(item: object) -> tuple[str, str | None]:
 
 @accepts(str, list[str | list[str]], None, numbers=True)
 def parse_contents(value: object) -> object:
-    """Return `contents` as text, from text, a number, or a list of these, one line each. Raises `ValueError`."""
+    """Return `contents` as text, from text, a number, or a list of these with one line each. Raises `ValueError`."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float, list, tuple)):
@@ -63,14 +63,14 @@ def decoded(data: bytes, url: str) -> str:
 
 
 def finished(text: str, *, newline: bool) -> str:
-    """Return text with, or without, a newline at its end."""
+    """Return text with or without a final newline."""
     if not newline:
         return text.rstrip("\r\n")
     return text if not text or text.endswith("\n") else text + "\n"
 
 
 def lookup(data: Mapping[str, Any], keys: Sequence[str], delimiter: str, where: str) -> str:
-    """Return the text of several keys of the pillar or the grains, joined by newlines.
+    """Return the texts of several keys of the pillar or the grains, joined by newlines.
 
     Raises `Permanent` if a key is missing.
     """
@@ -90,10 +90,10 @@ def _text(key: str, value: Any, where: str) -> str:
 async def fetch(
     ctx: Context, sources: Sources, *, trusted: bool, source_hash: str | None = None, name: str = "", path: str = ""
 ) -> tuple[str, bytes]:
-    """Return URL and content of the first source that exists; it has the hash that is declared for it.
+    """Return the URL and content of the first source that exists, after verifying its declared hash.
 
-    `source_hash` is for sources without one of their own; `name` and `path` are looked for in a file with hashes.
-    `trusted` as in `ctx.source`. Raises `Permanent` if none exists, `WrongDigest` for a wrong hash.
+    `source_hash` applies to sources without a hash of their own; `name` and `path` are looked up in a file with hashes.
+    `trusted` is passed to `ctx.source`. Raises `Permanent` if no source exists, `WrongDigest` for a wrong hash.
     """
     refused = []
     for url, own in sources:

@@ -1,4 +1,4 @@
-"""`file.directory`: a directory, its owner and mode, and on demand those of its content."""
+"""`file.directory`: a directory with owner and mode and, if declared, those of its content."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ class _DirectoryRun:
     owner: Ownership
     place: Place | None
     seen: os.stat_result | None
-    """None: the directory does not exist, or something is in its way."""
+    """Status of the directory; None if it does not exist or something is in its way."""
     inside: Inside | None
-    """The directory, once it exists."""
+    """The open directory, once it exists."""
     wrong: dict[str, str]
-    """Differences of owner and mode."""
+    """Differences in owner and mode."""
     forced: dict[str, Any]
-    """Salt's `changes` for what a new directory replaces."""
+    """Salt's `changes` for the entry that a new directory replaces."""
     reported: bool
-    """Whether the differences of the directory itself are reported: in noop, and after its repair."""
+    """Whether to report the differences of the directory itself: in noop, and after its repair."""
     removed: dict[str, Any] = field(default_factory=dict)
     below: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -83,13 +83,13 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
     }
 
     mode: Mode | None = None
-    """Mode of the directory (same as dir_mode). Left as it is if not declared; a new directory gets 0755."""
+    """Mode of the directory (same as dir_mode). Default: unchanged, 0755 for a new directory."""
     dir_mode: Mode | None = None
-    """Mode of the directory, of parents made by `makedirs` and, with `recurse: [mode]`, of directories below."""
+    """Mode of the directory, of parents that `makedirs` creates and, with `recurse: [mode]`, of directories below."""
     file_mode: Mode | None = None
     """Mode of files below, with `recurse: [mode]`. Default: the mode of directories."""
     recurse: tuple[Literal["user", "group", "mode", "ignore_files", "ignore_dirs", "silent"], ...] = ()
-    """What applies to everything below the directory, too."""
+    """What to apply to everything below the directory, too."""
     max_depth: int | None = fields.field(None, ge=0)
     """Levels below the directory that `recurse` reaches; 0: none, 1: only its own entries."""
     clean: bool = False
@@ -103,7 +103,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
     allow_symlink: bool = True
     """Accept a link to a directory."""
     follow_symlinks: bool = False
-    """If the path is a link to a directory, manage owner and mode of the target. Links below are never followed."""
+    """If the path is a link to a directory, manage the owner and mode of the target. Links below are never followed."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -117,15 +117,15 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         return self
 
     def refuses(self, part: PathResource) -> str | None:
-        """Return that an edit contradicts a directory: only files are edited."""
+        """Return why an edit contradicts a directory: only files can be edited."""
         return self.cmp(part)
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch the directory, and its content if the state manages the content."""
+        """Watch the directory and, if the state manages it, its content."""
         return ctx.watch_path(self.name, recursive=bool(self.recurse) or self.clean)
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return owner and mode of the directory; for one that does not exist yet, that it is removed once empty."""
+        """Return a declaration of the owner and mode; for a missing directory, one that removes it if it is empty."""
         if status(self.name) is None:
             return Declaration("file.pruned", {"name": self.name, "if_empty": True})
         return None if self.clean else await before(ctx, self.name)
@@ -169,7 +169,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         return there is not None and stat.S_ISLNK(there.st_mode)
 
     async def _repair(self, ctx: Context, run: _DirectoryRun) -> None:
-        """Make the directory, or change its owner and mode."""
+        """Create the directory, or change its owner and mode."""
         run.owner.demand(self.name)
         await ctx.assignment.announce()
         ctx.report.touched = True
@@ -208,7 +208,8 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
     def _seen(self) -> tuple[Place | None, os.stat_result | None]:
         """Return the directory, or the target of a link that may be followed.
 
-        The status is None if there is no directory, or if the file in its place may be removed. Raises `Permanent`.
+        The status is None if there is no directory, or if the state may remove the file in its place. Raises
+        `Permanent`.
         """
         place, seen = found(self.name)
         if seen is None or stat.S_ISDIR(seen.st_mode):
@@ -226,8 +227,8 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
     def _led(self) -> tuple[Place | None, os.stat_result | None]:
         """Return the target of a link.
 
-        A link that another user could exploit is not followed: it is in the way. Raises `Unsafe` if it may not be
-        removed.
+        A link that another user could exploit is not followed but counts as being in the way. Raises `Unsafe` if it
+        must not be removed.
         """
         try:
             return found(self.name, follow=True)
@@ -237,7 +238,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
             raise
 
     def _enter(self, place: Place) -> Inside:
-        """Open the directory as it is before it is changed."""
+        """Open the directory before it is changed."""
         with os_errors("walk", self.name):
             inside = replace(place.enter(), path=self.name)
         if self.recurse or self.clean:
@@ -245,7 +246,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         return inside
 
     def _make(self, owner: Ownership) -> Inside:
-        """Make the directory, and its parents."""
+        """Create the directory and its parents."""
         demand_parent(self.name, makedirs=self.makedirs, apply=True)
         if self.makedirs:
             make_parents(self.name, owner, owner.mode)
@@ -268,9 +269,9 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
     async def _below(
         self, ctx: Context, inside: Inside, removed: dict[str, Any], found: dict[str, dict[str, str]], *, apply: bool
     ) -> None:
-        """Clean and repair the content of the directory; without `apply` only find out what would change.
+        """Clean and repair the content of the directory; without `apply`, only find what would change.
 
-        Fills in `removed`, the removed entries, and `found`, the differences of the others, by path.
+        Adds removed entries to `removed` and the differences of other entries, by path, to `found`.
         """
         if self.clean:
             await self._clean(ctx, inside, removed, apply=apply)
@@ -319,7 +320,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         )
 
     def _effect(self, parts: list[str], removed: int, below: int, *, apply: bool, new: bool) -> Effect:
-        """Return the effect on the directory itself or, if it does not differ, on its content."""
+        """Return the effect on the directory itself or, if that does not differ, on its content."""
         effects: list[tuple[EffectVerb, str]] = []
         if new or parts:
             effects.append(("create", "") if new else ("change", " and ".join(parts)))

@@ -1,4 +1,4 @@
-"""Files on the disk as a run of a file kind finds them: reading, comparing, showing and backing up."""
+"""Read, compare, show and back up files on the disk for the runs of file kinds."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import LIMIT, read_whole
 
 KEPT = 20
-"""Number of backups that are kept of one file."""
+"""Maximum number of backups of one file."""
 KEPT_OF_USERS = 16 << 20
-"""Greatest size of a backup, in bytes, if an untrusted user can write the file."""
+"""Maximum size of a backup, in bytes, if an untrusted user can write the file."""
 DIFF_LIMIT = 8 << 20
-"""Size of old content, in bytes, above which it is not read only for the diff."""
+"""Size of old content, in bytes, above which it is not read just for the diff."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -30,18 +30,18 @@ class FileComparison:
 
     path: str
     place: Place | None
-    """None: the directory does not exist yet."""
+    """Place of the file; None if its directory does not exist yet."""
     seen: os.stat_result | None
-    """None: there is no file, or a link that will be replaced."""
+    """Status of the file; None if there is no file, or a link that will be replaced."""
     owner: Ownership
     wanted: bytes | None = None
-    """None: the content is left as it is."""
+    """Wanted content; None if the content must not be changed."""
     old: bytes | None = None
-    """None: not read, because it is too large, may not be shown, or does not exist."""
+    """Old content; None if it was not read because it is too large, must not be shown, or does not exist."""
     differs: bool = False
 
     def needs_new_file(self) -> bool:
-        """Return whether a new file must be written to repair owner and mode.
+        """Return whether a new file must be written to repair the owner and mode.
 
         The present file may belong to another user, or its creator may still hold it open.
         """
@@ -50,7 +50,7 @@ class FileComparison:
         return bool(self.place.refusal(self.seen)) or self.place.changes_hands(self.seen, self.owner.uid)
 
     def demand_givable(self) -> None:
-        """Raise `Unsafe` if the content would be given to another owner and may have been put there by a third user."""
+        """Raise `Unsafe` if the content would get another owner although a third user may have put it there."""
         if self.place is None or self.seen is None:
             return
         self.place.demand_own(self.seen, "change owner or mode of")
@@ -78,7 +78,7 @@ def attributes_of_new(comparison: FileComparison, default: int) -> tuple[int, in
 
     An undeclared owner or group is that of the replaced file (-1 if that is the agent's), unless an untrusted user
     could have put the file there. An undeclared mode is that of the replaced file without set-uid and set-gid bits; if
-    an untrusted user chose it, also without the bits that `default`, the mode of a new file, lacks.
+    an untrusted user chose the mode, also without the bits that `default`, the mode of a new file, lacks.
     """
     owner, seen = comparison.owner, comparison.seen
     uid, gid = max(owner.uid, UNDECLARED), max(owner.gid, UNDECLARED)
@@ -92,7 +92,7 @@ def attributes_of_new(comparison: FileComparison, default: int) -> tuple[int, in
 
 
 async def read(ctx: Context, place: Place, seen: os.stat_result, *, published: bool = True) -> bytes:
-    """Return the content of a regular file, read in a thread if it is large; see `Place.read`.
+    """Return the content of a regular file; read a large file in a thread. See `Place.read`.
 
     Raises `OSError`, `Permanent` and `Unsafe`.
     """
@@ -101,7 +101,7 @@ async def read(ctx: Context, place: Place, seen: os.stat_result, *, published: b
 
 
 async def compare(ctx: Context, comparison: FileComparison, wanted: bytes) -> None:
-    """Set whether the content differs, and the old content if it may be shown.
+    """Record whether the content differs, and the old content if it may be shown.
 
     Raises `OSError`, `Permanent` and `Unsafe`.
     """
@@ -139,7 +139,7 @@ def source_mode(ctx: Context, url: str) -> int | None:
 
 
 def _mode_of(path: str) -> bytes:
-    """Return the mode of a file, octal; empty if there is none."""
+    """Return the octal mode of a file; empty if there is no file."""
     place, seen = found(path, follow=True)
     return b"" if place is None or seen is None else f"{stat.S_IMODE(kept_mode(place, seen)):o}".encode()
 
@@ -149,9 +149,9 @@ MODE = ("mode", _mode_of)
 
 
 def kept_mode(place: Place, seen: os.stat_result) -> int:
-    """Return type and mode of a source for a copy.
+    """Return the type and mode that a copy of a source gets.
 
-    Set-uid and set-gid bits are left out if an untrusted user may have set them.
+    Set-uid and set-gid bits are removed if an untrusted user may have set them.
     """
     return seen.st_mode if place.keeps_attributes(seen, -1) else seen.st_mode & ~(stat.S_ISUID | stat.S_ISGID)
 

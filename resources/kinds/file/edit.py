@@ -47,22 +47,22 @@ from holdfast.resources.paths.handle import what
 BRIEF = 0.1
 """Seconds of CPU time after which an edit is repeated in a separate process."""
 LARGEST, LARGEST_OF_USERS = 64 << 20, 4 << 20
-"""Greatest size of an edited file, in bytes; the second if an untrusted user can write the file."""
+"""Maximum size of an edited file, in bytes; the second applies if an untrusted user can write the file."""
 
 
 def known_backup(value: str | bool | None) -> str | bool | None:
     """Check that a suffix does not lead to another directory. Raises `ValueError`."""
     if isinstance(value, str) and ("/" in value or "\0" in value):
         raise ValueError(
-            f"{value!r} is not a suffix: write one like .bak, or minion for a copy in the agent's own directory"
+            f"{value!r} is not a suffix; write a suffix such as .bak, or minion for a copy in the agent's own directory"
         )
     return value
 
 
 Backup = Annotated[str | bool | None, AfterValidator(known_backup)]
-"""Whether and where a copy of the file is kept.
+"""Whether and where to keep a copy of the file.
 
-None, False, empty: no copy. True, `minion`: in the agent's own directory. Other text: beside the file, with this
+None, False or empty: no copy. True or `minion`: in the agent's own directory. Other text: beside the file, with this
 suffix.
 """
 
@@ -74,18 +74,18 @@ class Edit(Placed):
     exclusive: ClassVar[bool] = False
     partial: ClassVar[bool] = True
     ignored: ClassVar[Mapping[str, str]] = {
-        "encoding": "the bytes of a file that are not declared are kept as they are",
-        "encoding_errors": "the bytes of a file that are not declared are kept as they are",
+        "encoding": "bytes of the file that are not declared never change",
+        "encoding_errors": "bytes of the file that are not declared never change",
     }
 
     backup: Backup = field(None)
     """Keep a copy of the file before the edit.
 
-    `minion`: in the agent's own directory; a suffix like `.bak`: beside the file. Default: no copy, unlike in Salt,
-    because programs would read a copy in a directory like /etc/cron.d or /etc/sudoers.d.
+    `minion`: in the agent's own directory; a suffix such as `.bak`: beside the file. Default: no copy, unlike in Salt,
+    because programs would read a copy in a directory such as /etc/cron.d or /etc/sudoers.d.
     """
     show_changes: bool | None = None
-    """Show the diff: true always, false never. Default: if others may read the file."""
+    """Show the diff: true always, false never. Default: if other users may read the file."""
 
     @abstractmethod
     def edited(self, text: str, given: tuple[str, ...]) -> str:
@@ -103,7 +103,7 @@ class Edit(Placed):
         return ()
 
     def patterns(self) -> tuple[str, ...]:
-        """Return the arguments that are, or may be, regular expressions."""
+        """Return the arguments that are or may be regular expressions."""
         return ()
 
     def changes_text(self, text: str) -> bool:
@@ -138,12 +138,12 @@ class Edit(Placed):
         return False
 
     async def owner_of_new(self, ctx: Context) -> Ownership:
-        """Return owner and mode of a new file."""
+        """Return the owner and mode of a new file."""
         return await ownership(ctx, None, None)
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Read, edit and compare the file, then write it whole."""
+        """Read, edit and compare the file, then write the whole file."""
         place, seen = found(self.name, follow=True)
         path = self.name if place is None else place.path
         if seen is None and self.tolerates():
@@ -188,11 +188,11 @@ class Edit(Placed):
         note(ctx, changes, Effect(("change" if seen else "create",), self.name, detail=foreseen), applied=apply)
 
     def told(self, old: str, new: str, instead: str) -> dict[str, Any]:
-        """Return Salt's `changes` for an edit, if they are not a diff; `instead` hides values if it is not empty."""
+        """Return Salt's `changes` for an edit if they are not a diff; if `instead` is not empty, it replaces values."""
         return {}
 
     def foreseen(self, changes: dict[str, Any]) -> dict[str, Any]:
-        """Return Salt's `changes` for noop, given those of the edit."""
+        """Return Salt's `changes` for noop, derived from those of the edit."""
         return changes
 
     async def _edited(self, ctx: Context, old: str, given: tuple[str, ...]) -> str:
@@ -206,7 +206,7 @@ class Edit(Placed):
         if place is None or seen is None:
             if not self.makes():
                 raise Permanent(
-                    f"cannot edit {self.name}: it does not exist; create it first, for instance with file.managed"
+                    f"cannot edit {self.name}: it does not exist; create it first, for example with file.managed"
                 )
             return ""
         if not stat.S_ISREG(seen.st_mode):
@@ -240,13 +240,11 @@ class Edit(Placed):
             await ctx.write_file(place, encoded(text), mode=mode, uid=uid, gid=gid, check=self._checker(place, seen))
 
     def _checker(self, place: Place, seen: os.stat_result | None) -> Callable[[str], Awaitable[None]]:
-        """Return the check that `write_file` calls before it replaces the file: changes by others must not be lost."""
+        """Return the check that `write_file` makes before it replaces the file, so that no change by others is lost."""
 
         async def check(_: str) -> None:
             if identity(place.look()) != identity(seen):
-                raise ChangedMeanwhile(
-                    f"cannot edit {self.name}: the file was changed by another program during the edit"
-                )
+                raise ChangedMeanwhile(f"cannot edit {self.name}: another program has changed the file during the edit")
 
         return check
 
@@ -263,7 +261,7 @@ class Edit(Placed):
 
 
 def is_brief(pattern: str, text: str) -> bool:
-    """Return whether matching the text takes little time. Plain text that is not a regular expression always does."""
+    """Return whether matching the text is quick, as it always is for plain text."""
     try:
         return expression(pattern).is_short(text)
     except (re.error, OverflowError, RecursionError):

@@ -1,4 +1,4 @@
-"""Edits that take long, in a separate process with a deadline, so that they do not block the agent.
+"""Slow edits, in a separate process with a deadline, so that they do not block the agent.
 
 python -m holdfast.resources.kinds.file.edit_subprocess
     reads {"kind":, "arguments":, "text":, "given":} and writes {"text":} or {"refused":}
@@ -17,7 +17,7 @@ from holdfast.resources.contract import Resource
 from holdfast.resources.errors import Permanent, Temporary
 
 DEADLINE = 10.0
-"""Greatest duration of an edit, in seconds."""
+"""Maximum duration of an edit, in seconds."""
 
 
 async def edited_in_subprocess(ctx: Context, edit: Resource, text: str, given: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Formats of `file.serialize`: text of data, and the data of a text, with the options of each format."""
+"""Formats of `file.serialize`: write data as text and parse text to data, with the options of each format."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from holdfast.resources.kinds.file import toml
 FormatName = Literal["yaml", "json", "toml", "configparser", "keyvalue", "plist", "python"]
 """The formats, by Salt's names."""
 NOT_WRITTEN = (TypeError, ValueError, OverflowError, RecursionError, configparser.Error)
-"""What the libraries raise for data that a format cannot express; YAML's own errors are added in `failed`."""
+"""Exceptions of the libraries for data that a format cannot express; `failed` adds YAML's own errors."""
 
 
 class Format(BaseModel):
-    """A format with its options; the fields are the options that `serializer_opts` may give."""
+    """A format with its options; the fields are the options that `serializer_opts` may set."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     readable: ClassVar[bool] = True
-    """Whether there is a parser, so that data can be merged into a file."""
+    """Whether the format has a parser, so that data can be merged into a file."""
 
     scalars: ClassVar[frozenset[str]] = frozenset()
-    """What the format has besides text, numbers and truth values, by the names in `CALLED`."""
+    """Types of the format besides text, numbers and booleans, by their names in `CALLED`."""
 
     def text(self, data: Any) -> str | bytes:
-        """Return data as text, with its last newline. Raises `Permanent` if the format cannot express the data."""
+        """Return data as text with a final newline. Raises `Permanent` if the format cannot express the data."""
         try:
             return self.dumped(data)
         except NOT_WRITTEN as error:
@@ -45,7 +45,7 @@ class Format(BaseModel):
             raise Permanent(f"it cannot be written in this format: {found}") from None
 
     def _without_form(self, data: Any, keys: tuple[Any, ...]) -> Iterator[str]:
-        """Yield a message for each value that the format does not have; the value itself may be a secret."""
+        """Yield a message for each value that the format cannot express, without the value, which may be a secret."""
         if isinstance(data, (Mapping, list, tuple)):
             items = data.items() if isinstance(data, Mapping) else enumerate(data)
             for key, item in items if len(keys) < DEEP else ():
@@ -53,7 +53,7 @@ class Format(BaseModel):
         elif (called := name_of(data)) is not None and called not in self.scalars:
             shown = ":".join(map(str, keys)) or "the whole"
             hint = "" if data is None else "; write it in quotes"
-            yield f"the value of {shown} is {called}, which it does not have{hint}"
+            yield f"the value of {shown} is {called}, which the format lacks{hint}"
 
     def data(self, text: bytes) -> Any:
         """Return the data of a text. Raises `Permanent` if the text is not in this format."""
@@ -81,13 +81,13 @@ CALLED: Mapping[type, str | None] = {
     bool: None,
     float: None,
 }
-"""Type of a value -> its name; None: every format has it."""
+"""Type of a value -> its name; None if every format has the type."""
 DEEP = 50
-"""Depth up to which a value is looked for that a format does not have."""
+"""Maximum depth of the search for values that a format cannot express."""
 
 
 def name_of(value: Any) -> str | None:
-    """Return what a value is, if not all formats have it."""
+    """Return the name of the type of a value, unless all formats have this type."""
     if type(value) is int:
         return None if -(1 << 63) <= value < 1 << 63 else LARGE
     return CALLED.get(type(value), f"a {type(value).__name__}")
@@ -106,12 +106,12 @@ class Yaml(Format):
     scalars: ClassVar[frozenset[str]] = frozenset({NULL, DATE, TIMESTAMP, BINARY, LARGE, "a set"})
 
     default_flow_style: bool | None = False
-    """Brackets for all collections; null: for those without others inside."""
+    """Brackets for all collections; null: only for collections without other collections inside."""
     default_style: Literal["'", '"', "|", ">", ""] | None = None
     """The quotes of all texts."""
     indent: int | None = Field(None, ge=1, le=9)
     width: int | None = None
-    """Greatest length of a line, in characters. Default: 80."""
+    """Maximum length of a line, in characters. Default: 80."""
     allow_unicode: bool | None = None
     explicit_start: bool | None = None
     explicit_end: bool | None = None
@@ -120,7 +120,7 @@ class Yaml(Format):
     line_break: Literal["\n", "\r\n", "\r"] | None = None
 
     def dumped(self, data: Any) -> str:
-        """Return YAML; a document end that Salt leaves out is left out."""
+        """Return YAML without the document end, which Salt leaves out, too."""
         import yaml  # noqa: PLC0415 - only states with this format need it
 
         try:
@@ -130,7 +130,7 @@ class Yaml(Format):
         return written.removesuffix("\n...\n").removesuffix("\n") + "\n"
 
     def loaded(self, text: bytes) -> Any:
-        """Return the data of one document; tags of other languages are refused."""
+        """Return the data of one document; refuse tags of programming languages."""
         from holdfast.resources.kinds.file import yaml_data  # noqa: PLC0415 - only states with this format need it
 
         return yaml_data.loaded(text)
@@ -158,7 +158,7 @@ class Json(Format):
 
 
 class Toml(Format):
-    """TOML; Salt writes it only where Python's package `toml` is installed, in a slightly different layout."""
+    """TOML. Salt needs Python's package `toml` to write it, and its layout differs slightly."""
 
     scalars: ClassVar[frozenset[str]] = frozenset({DATE, TIMESTAMP, "a time"})
 
@@ -205,19 +205,19 @@ class Ini(Format):
         return configparser.ConfigParser(**self.model_dump())
 
     def dumped(self, data: Any) -> str:
-        """Return the sections; what would be read as something else is refused."""
+        """Return the sections; refuse text that would be read differently."""
         parser, out, seen = self._parser(), io.StringIO(), set[tuple[str, str]]()
         for section, name, value in _settings(data):
             if section != self.default_section and not parser.has_section(section):
                 parser.add_section(section)
             if name is not None:
                 if (section, parser.optionxform(name)) in seen:
-                    raise ValueError(f"{name!r} is given twice, in different letters")
+                    raise ValueError(f"{name!r} is given twice, with different case")
                 seen.add((section, parser.optionxform(name)))
                 parser.set(section, name, value)
         parser.write(out)
         if not self._reads(out.getvalue(), parser):
-            raise ValueError("a section, name or value has characters that would be read as something else")
+            raise ValueError("a section, name or value has characters that would be read differently")
         return out.getvalue() + "\n"
 
     def _reads(self, text: str, written: configparser.ConfigParser) -> bool:
@@ -236,14 +236,14 @@ class Ini(Format):
             parser.read_string(text.decode())
             return {name: dict(parser.items(name)) for name in parser.sections()}
         except configparser.InterpolationError as error:  # its message repeats the value, which may be a secret
-            raise ValueError(f"the value of {error.args[0]!r} in [{error.args[1]}] has a wrong %") from None
+            raise ValueError(f"the value of {error.args[0]!r} in [{error.args[1]}] has an invalid %") from None
         except configparser.Error as error:  # its message repeats the line
             lines = [line for line, _ in getattr(error, "errors", ())] or [getattr(error, "lineno", 1)]
             raise ValueError(f"line {lines[0]} is wrong ({type(error).__name__})") from None
 
 
 def _settings(data: Any) -> Iterator[tuple[str, str | None, str | None]]:
-    """Yield section, name and value of each setting; the name is None for the section alone."""
+    """Yield the section, name and value of each setting; the name is None for the section itself."""
     if not isinstance(data, Mapping):
         raise ValueError("it needs a mapping of sections")  # noqa: TRY004 - all such errors are ValueErrors
     for section, settings in data.items():
@@ -263,11 +263,11 @@ class KeyValue(Format):
 
     separator: str = Field("=", min_length=1, pattern=r"^[^\r\n\x00]+$")
     quoting: bool | None = None
-    """Writing: quote values for a shell if necessary. Reading: false removes quotes around a value."""
+    """When writing: quote values for a shell if necessary. When reading: false removes quotes around a value."""
     line_ending: Literal["\n", "\r\n"] = "\n"
 
     def dumped(self, data: Any) -> str:
-        """Return the lines; what would be read as something else is refused."""
+        """Return the lines; refuse text that would be read differently."""
         pairs = data.items() if isinstance(data, Mapping) else data
         if isinstance(pairs, str):
             raise ValueError("it needs a mapping, or a list of pairs")  # noqa: TRY004 - all such errors are ValueErrors
@@ -305,7 +305,7 @@ class Plist(Format):
         fmt = plistlib.FMT_BINARY if self.fmt == "FMT_BINARY" else plistlib.FMT_XML
         text = plistlib.dumps(data, fmt=fmt, sort_keys=self.sort_keys, skipkeys=self.skipkeys)
         if not self.skipkeys and self.loaded(text) != data:
-            raise ValueError("a value would be read as another one, such as a timestamp with a time zone")
+            raise ValueError("a value would be read back as a different value, as a timestamp with a time zone would")
         return text
 
     def loaded(self, text: bytes) -> Any:
@@ -319,7 +319,9 @@ class Plist(Format):
         except (ValueError, AttributeError) as error:
             if isinstance(error, plistlib.InvalidFileException) or " at line " in str(error):
                 raise
-            raise ValueError("a number, a date or data are not what their element says") from None  # not the value
+            raise ValueError(
+                "the content of an element for a number, a date or data is invalid"
+            ) from None  # not the value
 
 
 FORMATS: Mapping[str, type[Format]] = {
@@ -334,7 +336,7 @@ FORMATS: Mapping[str, type[Format]] = {
 
 
 def merged(base: Any, over: Any) -> Any:
-    """Return the first mapping with the values of the second, recursively; lists are replaced, as in Salt."""
+    """Merge the second mapping into the first, recursively; lists are replaced, as in Salt."""
     if not isinstance(base, Mapping) or not isinstance(over, Mapping):
         return over
     result = dict(base)

@@ -17,7 +17,7 @@ from holdfast.resources.kinds.file.edit import Edit
 
 @accepts(VALUE, bool, numbers=True)
 def parse_value(value: object) -> object:
-    """Return a value as text; booleans as Python writes them."""
+    """Return a value as text; write booleans as Python does."""
     return str(value) if isinstance(value, bool) else parse_text(value)
 
 
@@ -25,7 +25,7 @@ Value = Annotated[str, BeforeValidator(parse_value)]
 
 
 class KeyValue(Edit, kind="file.keyvalue"):
-    """Settings of the form `key=value`, one on each line.
+    """A file has settings of the form `key=value`, one on each line.
 
     /etc/ssh/sshd_config:
       file.keyvalue:
@@ -50,15 +50,15 @@ class KeyValue(Edit, kind="file.keyvalue"):
     prepend_if_not_found: bool = False
     """Add missing keys at the beginning."""
     search_only: bool = False
-    """Change existing keys, add none."""
+    """Change existing keys but add none."""
     ignore_if_missing: bool = False
     """Accept a missing file."""
     create_if_missing: bool = False
     """Create a missing file, with all keys."""
     count: int = field(1, ge=-1)
-    """Greatest number of lines for one key; further lines are removed. -1: any number."""
+    """Maximum number of lines for one key; further lines are removed. -1: any number."""
     uncomment: str | None = field(None, min_length=1)
-    """A comment sign that is removed in front of a key."""
+    """A comment sign to remove before a key."""
     key_ignore_case: bool = False
     """Ignore the case of keys; the file keeps its spelling."""
     value_ignore_case: bool = False
@@ -78,29 +78,29 @@ class KeyValue(Edit, kind="file.keyvalue"):
         if (self.key is None) != (self.value is None):
             raise ValueError("key needs value, and value needs key")
         if (self.key is None) == (not self.key_values):
-            raise ValueError("give either key and value, or key_values")
+            raise ValueError("set either key and value, or key_values")
         for key, value in self._pairs():
             self._demand_fits(key, value)
         self._demand_distinct()
         return self
 
     def _demand_fits(self, key: str, value: str) -> None:
-        """Raise `ValueError` for a key or a value that cannot be in a line."""
+        """Raise `ValueError` for a key or value that a line cannot contain."""
         texts = (key, value, self.separator)
         if not key or key != key.strip() or any(end in text for end in "\r\n" for text in texts):
             raise ValueError(
-                f"{key!r} cannot be a key here: keys have no blanks at their ends, and neither they nor values a "
-                "line break"
+                f"{key!r} cannot be a key here: keys must not begin or end with a blank, and keys and values "
+                "must not have a line break"
             )
 
     def _demand_distinct(self) -> None:
-        """Raise `ValueError` if a line for one key could be a line for another one."""
+        """Raise `ValueError` if a line for one key could also be a line for another key."""
         keys = sorted(f"{self._folded(key)}{self.separator}" for key, _ in self._pairs())
         for one, other in itertools.pairwise(keys):
             if other.startswith(one):
                 raise ValueError(
-                    f"a line for {other.removesuffix(self.separator)!r} could be one for "
-                    f"{one.removesuffix(self.separator)!r}, too"
+                    f"a line for {other.removesuffix(self.separator)!r} could also be a line for "
+                    f"{one.removesuffix(self.separator)!r}"
                 )
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
@@ -116,7 +116,7 @@ class KeyValue(Edit, kind="file.keyvalue"):
         return self.create_if_missing
 
     def tolerates(self) -> bool:
-        """Return whether `ignore_if_missing` is set, and `create_if_missing` is not."""
+        """Return whether `ignore_if_missing` is set and `create_if_missing` is not."""
         return self.ignore_if_missing and not self.create_if_missing
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:
@@ -159,7 +159,7 @@ class KeyValue(Edit, kind="file.keyvalue"):
     def _find(self, line: str, keys: Mapping[str, Any]) -> tuple[str, str, str | None] | None:
         """Return the key that a line sets, as declared and as written, and its value.
 
-        The value of a comment is None: it always differs.
+        The value of a comment is None, so that it always differs.
         """
         flags = re.IGNORECASE if self.key_ignore_case else re.RegexFlag(0)
         signs = [r"[ \t]*"] if self.uncomment is None else [r"[ \t]*", re.escape(self.uncomment)]

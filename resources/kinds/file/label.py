@@ -1,4 +1,4 @@
-"""`selinux`: the SELinux label of a file, or some parts of it."""
+"""`selinux`: the SELinux label of a file or parts of it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from holdfast.resources.kinds.file.base import found, os_errors
 from holdfast.resources.paths import Place, attributes
 
 SWITCH = "/sys/fs/selinux/enforce"
-"""A path that exists if SELinux is on, even if it is only permissive."""
+"""A path that exists if SELinux is on, also in permissive mode."""
 PARTS = ("seuser", "serole", "setype", "serange")
 """Parts of a label in their order; only the last part may contain a colon."""
 
 
 class Label(BaseModel):
-    """Parts of a label, named as in Salt; parts that are not given are left as they are."""
+    """Parts of a label, named as in Salt; other parts are not changed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, hide_input_in_errors=True)
 
@@ -31,13 +31,13 @@ class Label(BaseModel):
     @model_validator(mode="after")
     def _something(self) -> Label:
         if not self.model_dump(exclude_none=True):
-            raise ValueError(f"it is empty: give one of {', '.join(PARTS)}")
+            raise ValueError(f"it is empty: set at least one of {', '.join(PARTS)}")
         return self
 
     def wrong(self, path: str, place: Place | None) -> dict[str, str]:
-        """Return the change of a label that is not as declared.
+        """Return the change of a label that differs.
 
-        Raises `Permanent` if SELinux is off, or the label cannot be read.
+        Raises `Permanent` if SELinux is off or the label cannot be read.
         """
         if not is_on():
             raise Permanent(
@@ -59,12 +59,12 @@ class Label(BaseModel):
                 attributes.relabel(place, wanted)
 
     def _over(self, path: str, present: str) -> str:
-        """Return the present label with the declared parts. Raises `Permanent` if it is not complete."""
+        """Return the present label with the declared parts. Raises `Permanent` if the result is incomplete."""
         parts = dict(zip(PARTS, present.split(":", 3), strict=False)) if present else {}
         parts |= self.model_dump(exclude_none=True)
         missing = [part for part in PARTS[:3] if part not in parts]
         if missing:
-            raise Permanent(f"cannot label {path}: it has no label yet; give {' and '.join(missing)}, too")
+            raise Permanent(f"cannot label {path}: it has no label yet; set {' and '.join(missing)}, too")
         return ":".join(parts[part] for part in PARTS if part in parts)
 
 

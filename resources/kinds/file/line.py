@@ -21,7 +21,7 @@ NEEDED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "ensure": (("before", "after"), "before or after, or both"),
     "insert": (("before", "after", "location"), "before, after or location"),
 }
-"""Mode -> arguments, one of which must be given, and how a message names them."""
+"""Mode -> the arguments that it needs at least one of, and their names in a message."""
 
 
 @accepts()
@@ -31,9 +31,10 @@ def lower_case(value: object) -> object:
 
 
 class Line(Edit, kind="file.line"):
-    """One line that a file contains at its place, or does not contain.
+    """A file contains a line at its place, or does not contain it.
 
-    A line on the declared side of `after` or `before` is at its place: several states may name the same neighbour.
+    A line is at its place if it is on the declared side of `after` or `before`, so several states may name the same
+    neighbour.
 
     /etc/hosts.conf:
       file.line:
@@ -45,11 +46,11 @@ class Line(Edit, kind="file.line"):
     ignored: ClassVar[Mapping[str, str]] = Edit.ignored
 
     mode: Annotated[Literal["ensure", "insert", "replace", "delete"], BeforeValidator(lower_case)]
-    """How the line is kept.
+    """How to keep the line.
 
-    `insert`: it is after or before another line, or anywhere in the file, and is added if it is missing. `ensure`: the
-    same, but between two lines it is the only one. `replace`: it replaces the lines that match. `delete`: lines that
-    match are removed.
+    `insert`: the line is after or before another line, or anywhere in the file, and is added if it is missing.
+    `ensure`: the same, but between two lines it is the only line. `replace`: the line replaces the lines that match.
+    `delete`: the lines that match are removed.
     """
     content: Annotated[Text | None, AfterValidator(one_line)] = None
     """The line."""
@@ -58,11 +59,11 @@ class Line(Edit, kind="file.line"):
     location: Literal["start", "end"] | None = None
     """Where `insert` adds the line, instead of `before` or `after`."""
     before: Text | None = None
-    """The line must come before the one line that contains this: a regular expression or plain text."""
+    """The line must be before the one line that contains this: a regular expression or plain text."""
     after: Text | None = None
-    """The line must come after the one line that contains this."""
+    """The line must be after the one line that contains this."""
     indent: bool = True
-    """Indent the line like the neighbour or the line that it replaces; differences of indentation do not count."""
+    """Indent the line like its neighbour or the line that it replaces, and ignore differences in indentation."""
     quiet: bool = False
     """Accept a missing file."""
     create: bool = False
@@ -88,11 +89,11 @@ class Line(Edit, kind="file.line"):
         return self.create
 
     def tolerates(self) -> bool:
-        """Return whether `quiet` is set, and `create` is not."""
+        """Return whether `quiet` is set and `create` is not."""
         return self.quiet and not self.create
 
     def patterns(self) -> tuple[str, ...]:
-        """Return the arguments that may be regular expressions; plain text need not be a valid one."""
+        """Return the arguments that may be regular expressions; plain text need not be a valid expression."""
         return tuple(filter(None, (self.match, self.content, self.before, self.after)))
 
     async def owner_of_new(self, ctx: Context) -> Ownership:
@@ -100,7 +101,7 @@ class Line(Edit, kind="file.line"):
         return await ownership(ctx, self.user, self.group, octal(self.file_mode))
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:
-        """Return the text with the line, or without it."""
+        """Return the text with or without the line."""
         lines = split(text)
         if self.mode == "delete":
             return "".join(line for line in lines if not holds(line, self.match or self.content or ""))
@@ -111,7 +112,7 @@ class Line(Edit, kind="file.line"):
         return "".join(self._placed(lines))
 
     def _at_end(self, text: str) -> str:
-        """Return the text with the line at its start or end, as `location` says."""
+        """Return the text with the line at its start or end, depending on `location`."""
         line = (self.content or "").rstrip() + end_of(text[: text.find("\n") + 1])
         return line + text if self.location == "start" else ended(text) + line
 
@@ -121,13 +122,13 @@ class Line(Edit, kind="file.line"):
         return line.lstrip() == content.lstrip() if self.indent else line == content
 
     def _like(self, other: str) -> str:
-        """Return the declared line, with the indentation and the end of another one."""
+        """Return the declared line with the indentation and line end of another line."""
         content = (self.content or "").rstrip()
         indentation = other[: len(other) - len(other.lstrip(" \t"))]
         return (indentation + content.lstrip() if self.indent else content) + end_of(other)
 
     def _replaced(self, lines: list[str]) -> list[str]:
-        """Replace each line that matches; only the first, if the replacement matches as well."""
+        """Replace each line that matches; if the replacement also matches, replace only the first line."""
         match = self.match or self.content or ""
         for n, line in enumerate(lines):
             if holds(line, match):
@@ -138,7 +139,7 @@ class Line(Edit, kind="file.line"):
         return lines
 
     def _placed(self, lines: list[str]) -> list[str]:
-        """Return the lines with the declared line at its place. Raises `Permanent` if the place cannot be found."""
+        """Return the lines with the declared line at its place. Raises `Permanent` if the place is not found."""
         first, last = self._find(lines, "after"), self._find(lines, "before")
         start, end = self._bounds(lines, first, last)
         if any(map(self._is_it, lines[start:end])):
@@ -146,7 +147,7 @@ class Line(Edit, kind="file.line"):
         between = end - start if first is not None and last is not None and self.mode == "ensure" else 0
         if between > 1:
             raise Permanent(
-                f"cannot edit {self.name}: there are {between} lines between after and before, and mode ensure "
+                f"cannot edit {self.name}: there are {between} lines between after and before, but mode ensure "
                 "replaces only one; use insert"
             )
         if first is not None and (last is None or self.mode == "ensure"):
@@ -157,9 +158,9 @@ class Line(Edit, kind="file.line"):
         return lines
 
     def _bounds(self, lines: list[str], first: int | None, last: int | None) -> tuple[int, int]:
-        """Return the first and the last index at which the line may be inserted. Raises `Permanent` if there is none.
+        """Return the first and last index at which the line may be inserted. Raises `Permanent` if there is none.
 
-        `first` and `last` are the lines of `after` and `before`; None if there is none.
+        `first` and `last` are the lines that match `after` and `before`, or None.
         """
         if first is None and last is None:
             words = " or ".join(
@@ -170,15 +171,15 @@ class Line(Edit, kind="file.line"):
         end = len(lines) if last is None else last
         if start > end:
             raise Permanent(
-                f"cannot edit {self.name}: the line of after {self.after!r} (line {start}) is below the line of before "
-                f"{self.before!r}"
+                f"cannot edit {self.name}: the line that matches after {self.after!r} (line {start}) is below the "
+                f"line that matches before {self.before!r}"
             )
         return start, end
 
     def _find(self, lines: list[str], word: str) -> int | None:
-        """Return the index of the one other line that `after` or `before` means.
+        """Return the index of the one other line that matches `after` or `before`.
 
-        Raises `Permanent` if there are several.
+        Raises `Permanent` if several lines match.
         """
         wanted = getattr(self, word)
         found = [n for n, line in enumerate(lines) if wanted and holds(line, wanted) and not self._is_it(line)]
@@ -191,9 +192,9 @@ class Line(Edit, kind="file.line"):
 
 
 def holds(line: str, wanted: str) -> bool:
-    """Return whether a line contains the text, as plain text or as a regular expression."""
+    """Return whether a line contains the plain text or matches it as a regular expression."""
     line = bare(line)
     try:
         return wanted in line or re.search(wanted, line) is not None
-    except (re.error, OverflowError):  # it is plain text
+    except (re.error, OverflowError):  # plain text
         return False

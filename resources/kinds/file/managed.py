@@ -18,17 +18,17 @@ from holdfast.resources.paths.handle import LIMIT
 
 
 class Managed(Collecting, ManagedArguments, kind="file.managed"):
-    """A whole file: content, owner, mode.
+    """A file has a declared content, owner and mode.
 
-    The file is written under a temporary name and renamed, so no reader ever sees a part of it. A directory, a fifo or
-    a device at the path is an error, and is not opened.
+    The file is written under a temporary name and renamed, so no program ever reads a part of it. A directory, a fifo
+    or a device at the path is an error and is not opened.
 
         /etc/motd:
           file.managed:
             - contents: Keep off the grass.
             - mode: '0644'
 
-    With `template`, arguments of any other name are variables of the template, as in `defaults`; prefer `context`.
+    With `template`, arguments with other names are variables of the template, as in `defaults`; prefer `context`.
     """
 
     otherwise: ClassVar[str] = "set replace: false"
@@ -43,25 +43,25 @@ class Managed(Collecting, ManagedArguments, kind="file.managed"):
         return f"{wrong} differs" if wrong else None
 
     def with_texts(self, texts: Mapping[str, Sequence[Any]]) -> Mapping[str, Any]:
-        """Return the variables of the template, with `accumulator`."""
+        """Return a copy whose template variables include `accumulator`."""
         variables = {**(self.context or {}), "accumulator": {name: [*given] for name, given in texts.items()}}
         return {"context": variables} if self.template else {}
 
     def stated(self) -> str | None:
-        """Return the content that the state gives, unless it is a template."""
+        """Return the content in the state unless it is a template."""
         said = self.contents if self.replace and self.template is None else None
         return None if said is None else content.finished(said, newline=self.contents_newline)
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch the file, and its sources outside the states directory."""
+        """Watch the file and its sources outside the states directory."""
         return ctx.watch_path(self.name, *self.outside_paths(ctx))
 
     def declared_mode(self) -> int | None:
-        """Return the declared mode; None if it is that of the source, which `wanted` sets."""
+        """Return the declared mode; None for the mode of the source, which `wanted` sets."""
         return None if self.mode == "keep" else octal(self.mode)
 
     async def wanted(self, ctx: Context, comparison: FileComparison) -> bytes | None:
-        """Return the content of the state, the pillar, the grains or the source."""
+        """Return the content from the state, the pillar, the grains or the source."""
         if comparison.seen is not None and (not self.replace or await self._already(ctx, comparison)):
             return None
         data, source = await self._content(ctx, comparison.path, new=comparison.seen is None)
@@ -72,7 +72,7 @@ class Managed(Collecting, ManagedArguments, kind="file.managed"):
     async def _already(self, ctx: Context, comparison: FileComparison) -> bool:
         """Return whether a remote file need not be fetched.
 
-        The present one has the declared hash, or the server says that its content is current.
+        It need not if the present file has the declared hash or the server reports that it is current.
         """
         if (
             comparison.place is None
@@ -92,7 +92,7 @@ class Managed(Collecting, ManagedArguments, kind="file.managed"):
         return bool(found == digest.value if digest else await ctx.is_current(url, found))
 
     async def _content(self, ctx: Context, path: str, *, new: bool) -> tuple[bytes | None, str | None]:
-        """Return the wanted content and its URL. None: any content is accepted, and a new file is empty."""
+        """Return the wanted content and its URL. None accepts any content; a new file is empty then."""
         data, url = None, None
         if self.source:
             sources = tuple((url, None) for url, _ in self.source) if self.skip_verify else self.source
@@ -110,7 +110,7 @@ class Managed(Collecting, ManagedArguments, kind="file.managed"):
         return data, url
 
     def _text(self, ctx: Context) -> str | None:
-        """Return the content that the state itself gives."""
+        """Return the content that the state itself contains."""
         text = self.contents
         if self.contents_pillar:
             text = content.lookup(ctx.pillar, self.contents_pillar, self.contents_delimiter, "pillar")

@@ -1,4 +1,4 @@
-"""The arguments of `file.managed`, and what follows from them alone."""
+"""The arguments of `file.managed`, and what can be derived from them alone."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from holdfast.resources.kinds.file.disk import MODE
 from holdfast.resources.kinds.file.whole import WholeFile
 from holdfast.resources.traits import FromSources, UsedSource
 
-REPORTED = "every change of the content is reported to the states that watch the file"
+REPORTED = "the states that watch the file are notified of every change of the content"
 SIGNED = ("signature", "source_hash_sig", "signed_by_any", "signed_by_all", "keyring", "gnupghome", "sig_backend")
 """Arguments by which Salt checks the signature of a source."""
 CONTENT = ("source", "contents", "contents_pillar", "contents_grains", "template", "context", "defaults")
-"""Arguments for the content; the first four say where the content comes from."""
+"""Arguments for the content; the first four are the alternative sources of the content."""
 
 
 class ManagedArguments(FromSources, WholeFile):
     """The arguments of `file.managed`."""
 
     ignored: ClassVar[Mapping[str, str]] = {
-        "attrs": "file attributes (chattr) are left as they are",
+        "attrs": "file attributes (chattr) are not changed",
         **WholeFile.ignored,
         "keep_source": "copies of sources are kept while they are needed",
         "use_etag": "ETags are always used",
@@ -43,7 +43,7 @@ class ManagedArguments(FromSources, WholeFile):
     variables_with: ClassVar[str] = "template"
 
     source: Annotated[content.Sources, BeforeValidator(content.parse_sources)] = ()
-    """Source of the content: a URL, or a list of URLs; the first one that exists is used."""
+    """Source of the content: a URL, or a list of URLs, of which the first that exists is used."""
     source_hash: SourceHash | None = None
     """Hash of the source: `sha256=HEX`, `HEX`, or the URL of a file with hashes.
 
@@ -70,16 +70,16 @@ class ManagedArguments(FromSources, WholeFile):
     context: Variables | None = None
     """Variables of the template."""
     defaults: Variables | None = None
-    """Variables of the template where `context` has none."""
+    """Variables of the template that `context` does not define."""
     mode: ModeOrKeep | None = None
-    """File mode, or `keep` for the mode of a local source. Left as it is if not declared; a new file gets 0644."""
+    """File mode, or `keep` for the mode of a local source. Default: unchanged, 0644 for a new file."""
     replace: bool = True
     """Replace the content of an existing file."""
 
     @model_validator(mode="before")
     @classmethod
     def _handed_on(cls, given: Any) -> Any:
-        """Rename arguments with former names, and pass unknown ones to the template, as Salt does."""
+        """Rename arguments with former names, and pass unknown arguments to the template, as Salt does."""
         if not isinstance(given, dict):
             return given
         known = dict(given)
@@ -96,7 +96,7 @@ class ManagedArguments(FromSources, WholeFile):
     def _consistent(self) -> Self:
         given = [word for word in CONTENT[:4] if getattr(self, word) not in (None, ())]
         if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} exclude each other: give only one of them")
+            raise ValueError(f"{' and '.join(given)} exclude each other: set only one of them")
         self._demand_hashes()
         if self.mode == "keep" and not any(not url.startswith(content.REMOTE) for url, _ in self.source):
             raise ValueError("mode: keep needs a source on this host")
@@ -110,11 +110,11 @@ class ManagedArguments(FromSources, WholeFile):
 
     @property
     def gives_content(self) -> bool:
-        """Whether the state gives the content of the file."""
+        """Whether the state declares the content of the file."""
         return self.contents is not None or bool(self.source or self.contents_pillar or self.contents_grains)
 
     def used_sources(self) -> list[UsedSource]:
-        """Return the sources, their modes for `mode: keep`, and the files of hashes."""
+        """Return the sources, their modes for `mode: keep`, and the files with hashes."""
         if not self.source:
             return []
         drawn = [UsedSource(url, choice=True, template=self.template is not None) for url, _ in self.source]

@@ -1,4 +1,4 @@
-"""One run that makes a directory like another one, and follows no link that a user puts there during the run."""
+"""One run that makes a directory equal to another, without following links that a user puts there during the run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from holdfast.resources.paths.handle import what
 
 @dataclass(frozen=True, slots=True)
 class DirectoryRules:
-    """The rules for one directory: the source of its files, their owners and modes, and how they are written."""
+    """The rules for one directory: the sources of its files, their owners and modes, and how to write them."""
 
     url: str
     directories: Ownership
@@ -53,7 +53,7 @@ class DirectoryRules:
     back_up: bool
     show: bool | None
     variables: Mapping[str, Any] | None
-    """Variables of the templates; None: the files are not templates."""
+    """Variables of the templates; None if the files are not templates."""
 
 
 def without_frames(error: HoldfastError) -> HoldfastError:
@@ -62,9 +62,9 @@ def without_frames(error: HoldfastError) -> HoldfastError:
 
 
 class Mirror:
-    """Makes the directory `top` like its source or, without `apply`, only finds the differences.
+    """Makes the directory `top` equal to its source or, without `apply`, only finds the differences.
 
-    `changes` are Salt's, by path. An error with one entry does not stop the others; `fail` raises it at the end.
+    `changes` are Salt's changes by path. An error of one entry does not stop the others; `fail` raises it at the end.
     """
 
     def __init__(self, ctx: Context, rules: DirectoryRules, top: str, *, apply: bool) -> None:
@@ -77,12 +77,12 @@ class Mirror:
         self._diffs: list[str] = []
         self._errors: list[HoldfastError] = []
         self._failed: set[str] = set()
-        """Entries with an error; the content of such a directory is skipped."""
+        """Entries that had an error; the content of such a directory is skipped."""
 
     async def make(self, entries: Sequence[SourceEntry]) -> None:
-        """Make all entries, sorted by `read_tree`.
+        """Create or repair all entries, which `read_tree` has sorted.
 
-        Raises `Permanent` or `Temporary` if the directory itself cannot be made.
+        Raises `Permanent` or `Temporary` if the directory itself cannot be created.
         """
         self._make_top()
         for directory, inside in by_directory(entries):
@@ -102,12 +102,12 @@ class Mirror:
             raise type(first)(f"{first} (and {others} more)" if others else str(first))
 
     def diff(self) -> str:
-        """Return the diffs of all files, cut to the limit of a report."""
+        """Return the diffs of all files, cut off at the limit of a report."""
         text = "".join(self._diffs)
         return text if len(text) <= LIMIT else f"{text[:LIMIT]}\n[diff cut at {LIMIT} characters]\n"
 
     def of_new(self) -> str:
-        """Return modes and owner of the new entries, for a plan; empty if there are none."""
+        """Return the modes and owner of new entries for a plan; empty if there are none."""
         files = self._rules.files
         modes = "the modes of their sources" if self._rules.keep_mode else files.mode_of_new(NEW_FILE)
         words = {
@@ -119,7 +119,7 @@ class Mirror:
         return f"; new {told}, {files.owner_of_new()}" if told else ""
 
     async def clean(self, entries: Sequence[SourceEntry], exclude: Collection[str]) -> None:
-        """Remove all paths that are neither entries nor managed by others nor excluded. Does nothing after an error."""
+        """Remove paths that are neither entries nor managed by other states nor excluded; do nothing after an error."""
         if self._errors or status(self._top) is None:
             return
         keep = {self._path(entry.inside) + ("/." if entry.is_directory else "") for entry in entries}
@@ -143,7 +143,7 @@ class Mirror:
         return f"{self._top}/{inside}" if inside else self._top
 
     def _inside(self) -> SafeDirectory:
-        """Open the directory itself. Raises `OSError`, and `Unsafe` for one that a user may have moved there."""
+        """Open the directory itself. Raises `OSError`, and `Unsafe` if a user may have moved it there."""
         place = paths.at(self._top)
         inside = place.enter()
         place.demand_own(inside.info, "walk")
@@ -159,7 +159,7 @@ class Mirror:
             self._directory(self._top, paths.at(self._top) if self._apply else found(self._top)[0], seen)
 
     async def _make_in(self, directory: str, entries: Sequence[SourceEntry]) -> None:
-        """Make the entries of one directory. Raises `Permanent` or `Temporary` if it cannot be opened."""
+        """Create or repair the entries of one directory. Raises `Permanent` or `Temporary` if it cannot be opened."""
         path = self._path(directory)
         if not self._apply and status(path) is None:
             await self._make_all(entries, None)
@@ -171,9 +171,9 @@ class Mirror:
         await self._make_all(entries, inside.directory)
 
     async def _make_all(self, entries: Sequence[SourceEntry], inside: SafeDirectory | None) -> None:
-        """Make the entries of one open directory; None if it does not exist and is not made."""
+        """Create or repair the entries of one open directory; None if it does not exist and is not created."""
         for entry in entries:
-            await asyncio.sleep(0)  # lets other tasks run: there may be thousands of entries
+            await asyncio.sleep(0)  # let other tasks run: there may be thousands of entries
             try:
                 with os_errors("put in place", self._path(entry.inside)):
                     await self._make(entry, inside)
@@ -217,11 +217,11 @@ class Mirror:
 
     @staticmethod
     def _demand_owner(place: Place, owner: Ownership) -> None:
-        """Raise `Unsafe` for a new directory that could not be entered: another user owns its parent directory."""
+        """Raise `Unsafe` for a new directory that could not be entered because another user owns its parent."""
         if place.directory.holders and owner.uid not in place.directory.holders:
             raise Unsafe(
-                f"cannot make directory {place.path}: {place.directory.reason}; declare that user, who could "
-                "otherwise replace the directory"
+                f"cannot make directory {place.path}: {place.directory.reason}; declare that user as the owner: "
+                "that user could otherwise replace the directory"
             )
 
     async def _link(self, path: str, place: Place | None, target: str, seen: os.stat_result | None) -> None:
@@ -242,7 +242,7 @@ class Mirror:
             self._new.add("links")
 
     def _link_change(self, path: str, place: Place | None, target: str, seen: os.stat_result | None) -> dict[str, Any]:
-        """Return Salt's `changes` for a link, without its owner; empty if it has this target. Raises `Permanent`."""
+        """Return Salt's `changes` for a link without its owner; empty if it has this target. Raises `Permanent`."""
         if place is None or seen is None:
             return {"new": path}
         if not stat.S_ISLNK(seen.st_mode):
@@ -278,7 +278,7 @@ class Mirror:
         self._report(comparison, wrong)
 
     async def _repair(self, comparison: FileComparison, place: Place) -> None:
-        """Write a file, or change its owner and mode if that suffices."""
+        """Write a file, or only change its owner and mode if that suffices."""
         owner, seen = comparison.owner, comparison.seen
         owner.demand(comparison.path)
         self._ctx.report.touched = True

@@ -1,4 +1,4 @@
-"""`file.copy`, `file.rename`: a file that comes from another path on this host."""
+"""`file.copy`, `file.rename`: a file that is copied or moved from another path on this host."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from holdfast.resources.paths.handle import what
 
 
 def report_placed(ctx: Context, path: str, source: str, how: str, *, existed: bool, apply: bool) -> None:
-    """Report a file that was, or would be, put in place, and how; Salt reports no `changes` for the latter."""
+    """Report a file that was or would be put in place, and how. Salt reports no `changes` for files that would be."""
     effect = Effect(("replace" if existed else "create",), path, detail=how)
     note(ctx, {path: source} if apply else {}, effect, applied=apply)
 
 
 class Rename(OwnedResource, kind="file.rename"):
-    """A file or directory that is moved to this path once. If the source does not exist, nothing is done.
+    """A file or directory is moved to this path once. If the source does not exist, the state does nothing.
 
     /etc/app/app.conf:
       file.rename:
@@ -52,27 +52,27 @@ class Rename(OwnedResource, kind="file.rename"):
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "replace")
 
     source: AbsPath
-    """Present path."""
+    """Present path of the file or directory."""
     force: bool = False
-    """Replace an existing file at the path. Default: nothing is moved."""
+    """Replace an existing file at the path. Default: the source is not moved."""
 
     def dependencies(self) -> tuple[Dependency, ...]:
         """Return the dependencies of any file, and the source."""
         return (*super().dependencies(), Dependency("path", self.source, vital=False))
 
     def touches(self) -> tuple[Uid, ...]:
-        """Return also the source."""
+        """Return the path and the source."""
         return (*super().touches(), ("path", self.source))
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch both paths: the source may appear."""
+        """Watch both paths, because the source may appear."""
         return ctx.watch_path(self.name, self.source)
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Move the source, if it exists."""
+        """Move the source if it exists."""
         origin, given = found(self.source)
         if origin is None or given is None:
-            ctx.report.comment = f"{self.source} does not exist: it was moved already, or there is nothing to move"
+            ctx.report.comment = f"{self.source} does not exist: it has already been moved, or there is nothing to move"
             return True
         existed = status(self.name) is not None
         if existed and not self.force:
@@ -106,9 +106,9 @@ class Rename(OwnedResource, kind="file.rename"):
 
 
 class Copy(OwnedResource, kind="file.copy"):
-    """A file that is copied from another one on this host.
+    """A file is a copy of another file on this host.
 
-    With `force` the copy is kept equal to the source; without `force` it is only created.
+    With `force`, the copy is kept equal to the source; without it, the copy is only created.
 
     /etc/app/app.conf:
       file.copy:
@@ -116,7 +116,7 @@ class Copy(OwnedResource, kind="file.copy"):
     """
 
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "replace")
-    ignored: ClassVar[Mapping[str, str]] = {"subdir": "give the whole path as the name"}
+    ignored: ClassVar[Mapping[str, str]] = {"subdir": "write the whole path as the name"}
 
     source: AbsPath
     """The file to copy."""
@@ -132,11 +132,11 @@ class Copy(OwnedResource, kind="file.copy"):
         return (*super().dependencies(), Dependency("path", self.source))
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch the copy, and the source if the copy is kept equal to it."""
+        """Watch the copy and, if the copy is kept equal to it, the source."""
         return ctx.watch_path(self.name, *([self.source] if self.force else []))
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Copy the source, if the copy is missing or (with `force`) differs."""
+        """Copy the source if the copy is missing or, with `force`, differs."""
         place, seen = found(self.name)
         origin, given = found(self.source, follow=True)
         if seen is not None and not self.force:
@@ -160,7 +160,7 @@ class Copy(OwnedResource, kind="file.copy"):
         return False
 
     def _demand_files(self, given: os.stat_result, seen: os.stat_result | None) -> None:
-        """Raise `Permanent` unless the source is a file, and the copy is a file or missing."""
+        """Raise `Permanent` unless the source is a file and the copy is a file or missing."""
         if not stat.S_ISREG(given.st_mode):
             raise Permanent(f"cannot copy {self.source}: it is {what(given.st_mode)}, not a file")
         if seen is not None and not stat.S_ISREG(seen.st_mode):
@@ -177,7 +177,7 @@ class Copy(OwnedResource, kind="file.copy"):
         return seen.st_size == len(data) and await read(ctx, place, seen, published=False) == data
 
     async def _owner(self, ctx: Context, given: os.stat_result) -> Ownership:
-        """Return owner and mode of the copy: as declared or, with `preserve`, the owner of the source."""
+        """Return the owner and mode of the copy: as declared or, with `preserve`, the owner of the source."""
         owner = await ownership(ctx, self.user, self.group, octal(self.mode))
         if not self.preserve:
             return owner

@@ -1,4 +1,4 @@
-"""`file.exists`, `file.missing`, `file.touch`: whether a path exists, with any content."""
+"""`file.exists`, `file.missing`, `file.touch`: whether a path exists, whatever its content."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from holdfast.resources.paths import Place, touch
 
 
 def reachable(path: str) -> bool:
-    """Return whether something is at a path, links followed.
+    """Return whether a path exists, with links followed.
 
-    Raises `Permanent` if the path may not be read, or is unsafe.
+    Raises `Permanent` if the path is unsafe or must not be read.
     """
     return found(path, follow=True)[1] is not None
 
 
 class Exists(PathResource, kind="file.exists"):
-    """Fails unless something is at the path, or at the target of a link there.
+    """A path, or the target of a link at the path, exists; otherwise the state fails.
 
     The state changes nothing; other states can require it.
 
@@ -46,7 +46,7 @@ class Exists(PathResource, kind="file.exists"):
     exclusive: ClassVar[bool] = False
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Raise `Permanent` if there is nothing at the path."""
+        """Raise `Permanent` if the path does not exist."""
         if not reachable(self.name):
             raise Permanent(f"{self.name} does not exist")
         ctx.report.comment = f"{self.name} exists"
@@ -54,7 +54,7 @@ class Exists(PathResource, kind="file.exists"):
 
 
 class Missing(PathResource, kind="file.missing"):
-    """Fails if something is at the path, other than a dangling link; changes nothing.
+    """A path does not exist, or is a dangling link; otherwise the state fails. It changes nothing.
 
     /etc/nologin:
       file.missing
@@ -64,7 +64,7 @@ class Missing(PathResource, kind="file.missing"):
     exclusive: ClassVar[bool] = False
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Raise `Permanent` if something is at the path."""
+        """Raise `Permanent` if the path exists."""
         if reachable(self.name):
             raise Permanent(f"{self.name} exists")
         ctx.report.comment = f"{self.name} does not exist"
@@ -72,7 +72,7 @@ class Missing(PathResource, kind="file.missing"):
 
 
 class Touch(Placed, kind="file.touch"):
-    """A file that is created if it is missing, and whose times are set each time the state runs.
+    """A file exists. Its times are set each time the state runs.
 
     /var/lib/app/stamp:
       file.touch:
@@ -83,14 +83,14 @@ class Touch(Placed, kind="file.touch"):
     exclusive: ClassVar[bool] = False
 
     atime: float | None = field(None, unit="seconds")
-    """Time of the last access, Unix seconds; None: now."""
+    """Time of the last access, in Unix seconds; null: now."""
     mtime: float | None = field(None, unit="seconds")
-    """Time of the last change, Unix seconds; None: now."""
+    """Time of the last change, in Unix seconds; null: now."""
     makedirs: bool = False
     """Make missing parent directories, too."""
 
     def action(self) -> bool:
-        """Return whether the times are "now": then the kind cannot tell whether it needs to run."""
+        """Return whether a time is "now", because then the state cannot tell whether it needs to run."""
         return self.atime is None and self.mtime is None
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:

@@ -1,4 +1,4 @@
-"""`file.pruned`: a directory that is removed if it contains no files."""
+"""`file.pruned`: the removal of a directory that contains no files."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from holdfast.resources.kinds.file.base import PathResource, found, note, os_err
 from holdfast.resources.paths import Place, SafeDirectory
 
 DAY = 86400
-"""Seconds of a day."""
+"""Seconds in a day."""
 
 
 class Pruned(PathResource, kind="file.pruned"):
-    """A directory that is removed if it is empty, or with `recurse` contains only empty directories.
+    """An empty directory is removed; with `recurse`, also a directory that contains only empty directories.
 
-    A directory with files in it is an error.
+    The state fails if the directory contains files.
 
     /srv/incoming:
       file.pruned:
@@ -37,14 +37,14 @@ class Pruned(PathResource, kind="file.pruned"):
     recurse: bool = False
     """Remove empty directories below the path, too."""
     ignore_errors: bool = False
-    """Remove empty directories below the path and ignore the others; implies `recurse`."""
+    """Remove empty directories below the path and ignore others; implies `recurse`."""
     older_than: float | None = field(None, unit="days", ge=0)
-    """Remove only directories in which nothing was added or removed for this number of days."""
+    """Remove only directories to which nothing was added, and from which nothing was removed, for this many days."""
     if_empty: bool = False
     """Accept a directory that is not empty."""
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Find empty directories, and remove them."""
+        """Find empty directories and remove them."""
         place, seen = found(self.name)
         if place is None or seen is None or not stat.S_ISDIR(seen.st_mode):
             ctx.report.comment = f"{self.name} is not a directory"
@@ -63,13 +63,13 @@ class Pruned(PathResource, kind="file.pruned"):
         return False
 
     def _demand_removable(self, empty: list[str]) -> None:
-        """Raise `Permanent` if the directory is not empty, unless errors are ignored and directories below it are."""
+        """Raise `Permanent` if the directory is not empty, unless errors are ignored and it has empty directories."""
         if self.name not in empty and not (self.ignore_errors and empty):
             young = "" if self.older_than is None else ", or too young"
             raise Permanent(f"cannot remove directory {self.name}: it is not empty{young}")
 
     def _empty(self, place: Place) -> list[str]:
-        """Return the directories that contain only empty directories, sorted, including the top if it is one.
+        """Return the sorted directories, including the top, that contain only empty directories.
 
         Blocks. Raises `Permanent` or `Temporary`.
         """
@@ -79,7 +79,7 @@ class Pruned(PathResource, kind="file.pruned"):
                 return [self.name] if next(top.names(), None) is None and self._old(top.info) else []
             full: set[str] = set()
             empty = []
-            for each, seen in (*trees.below(top), (place, top.info)):  # the directory comes after its content
+            for each, seen in (*trees.below(top), (place, top.info)):  # a directory comes after its content
                 if stat.S_ISDIR(seen.st_mode) and each.path not in full and self._old(seen):
                     empty.append(each.path)
                 else:
@@ -91,7 +91,7 @@ class Pruned(PathResource, kind="file.pruned"):
 
 
 def _enter(place: Place) -> SafeDirectory:
-    """Open the directory. Raises `OSError`, and `Unsafe` for one of another owner that a user may have moved there."""
+    """Open the directory. Raises `OSError`, and `Unsafe` if a user may have moved another owner's directory there."""
     inside = place.enter()
     place.demand_own(inside.info, "walk")
     return replace(inside, path=place.path)

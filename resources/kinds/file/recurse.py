@@ -21,7 +21,7 @@ from holdfast.resources.paths.handle import what
 from holdfast.resources.traits import FromSources, UsedSource
 
 SHOWN = 10
-"""Number of removed paths that the comment lists."""
+"""Maximum number of removed paths in the comment."""
 
 
 def local_directories(urls: tuple[str, ...]) -> tuple[str, ...]:
@@ -31,7 +31,7 @@ def local_directories(urls: tuple[str, ...]) -> tuple[str, ...]:
     for url in urls:
         if not url.startswith(content.SCHEMES) or url.startswith(content.REMOTE):
             raise ValueError(
-                f"{url!r} is not a directory that can be copied: write salt://, file:// or an absolute path"
+                f"{url!r} is not a directory that can be copied; write salt://, file:// or an absolute path"
             )
     return tuple(url.partition("?")[0].rstrip("/") or "/" for url in urls)
 
@@ -40,9 +40,10 @@ Directories = Annotated[tuple[str, ...], BeforeValidator(parse_list), AfterValid
 
 
 class Recurse(FromSources, Placed, kind="file.recurse"):
-    """A copy of a directory: its files, and the directories that contain files.
+    """A directory is a copy of another: it has its files, and its directories that contain files.
 
-    Links in the copy are never followed: one in place of a file is replaced, one in place of a directory is an error.
+    Links in the copy are never followed: a link in place of a file is replaced, a link in place of a directory is an
+    error.
 
     /etc/app:
       file.recurse:
@@ -62,27 +63,27 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
     }
 
     source: Directories
-    """A directory, as salt:// URL or absolute path, or a list of directories; the first one that exists is used."""
+    """A salt:// URL or absolute path of a directory, or a list of these, of which the first that exists is used."""
     user: Owner | None = None
-    """Owner of all entries, by name or number; left as it is if not declared."""
+    """Owner of all entries, by name or number. Default: unchanged."""
     group: Owner | None = None
-    """Group of all entries, by name or number; left as it is if not declared."""
+    """Group of all entries, by name or number. Default: unchanged."""
     dir_mode: Mode | None = None
-    """Mode of directories. Left as they are if not declared; new ones get 0755."""
+    """Mode of directories. Default: unchanged, 0755 for new directories."""
     file_mode: ModeOrKeep | None = None
-    """Mode of files, or `keep` for the modes of the source. Left as they are if not declared; new ones get 0644."""
+    """Mode of files, or `keep` for the modes of the source. Default: unchanged, 0644 for new files."""
     clean: bool = False
     """Remove everything that is neither in the source nor managed by another state."""
     replace: bool = True
-    """Replace the content of files that exist."""
+    """Replace the content of existing files."""
     template: Literal["jinja"] | None = None
     """Render all files."""
     context: Variables | None = None
     """Variables of the templates."""
     defaults: Variables | None = None
-    """Variables of the templates where `context` has none."""
+    """Variables of the templates that `context` does not define."""
     include_empty: bool = False
-    """Make directories without files, too."""
+    """Create directories without files, too."""
     include_pat: trees.Patterns = ()
     """Copy only matching paths: globs of the path below the directory, or `E@` and a regular expression."""
     exclude_pat: trees.Patterns = ()
@@ -90,20 +91,20 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
     maxdepth: int | None = field(None, ge=0)
     """Levels of directories below the source; 0: only its own files."""
     keep_symlinks: bool = False
-    """Copy links as links; default: copy their targets."""
+    """Copy links as links. Default: copy their targets."""
     force_symlinks: bool = False
     """Remove a file that is in the way of a link."""
     backup: Literal["minion", "master", "both", "", False] | None = None
     """`minion`: keep a copy of each replaced file in the agent's own directory."""
     show_changes: bool | None = None
-    """Show the diffs: true always, false never. Default: of files that others may read."""
+    """Show the diffs: true always, false never. Default: of files that other users may read."""
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the owner and, as not vital, the parent: missing parents are made."""
+        """Return the owner and the parent, which is not vital because missing parents are created."""
         return (lies_in(self.name, vital=False), *owned_by(self.user, self.group))
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch everything in the directory, and its sources outside the states directory."""
+        """Watch everything in the directory and its sources outside the states directory."""
         sources = (ctx.source_outside(url) for url in self.source)
         return ctx.watch_path(self.name, *(path for path in sources if path is not None), recursive=True)
 
@@ -140,18 +141,18 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
         return Effect(("create" if new else "change",), self.name, "" if new else f"{changed} entries", detail)
 
     def used_sources(self) -> list[UsedSource]:
-        """Return the directories, with the files in them."""
+        """Return the directories and the files in them."""
         rendered = self.template is not None
         return [
             UsedSource(url, self._view(), self._list, file_names, choice=True, template=rendered) for url in self.source
         ]
 
     def _view(self) -> str:
-        """Return the name of the view of a source: two states may select different parts of it."""
+        """Return the name of the view of a source, because two states may select different parts of it."""
         return f"tree {self.include_pat} {self.exclude_pat} {self.maxdepth} {self.include_empty} {self.keep_symlinks}"
 
     def _list(self, directory: str) -> bytes:
-        """Return the selected entries of a directory, as text; empty if there is none. Blocks."""
+        """Return the selected entries of a directory as text; empty if there are none. Blocks."""
         _, seen = found(directory, follow=True)
         if seen is None or not stat.S_ISDIR(seen.st_mode):
             return b""
@@ -159,16 +160,16 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
         return dump(read_tree(directory, choice, keep_links=self.keep_symlinks))
 
     def _source(self, ctx: Context) -> tuple[str, list[SourceEntry]]:
-        """Return the first source that exists, and its selected entries. Raises `Permanent` if none exists. Blocks."""
+        """Return the first source that exists and its selected entries. Raises `Permanent` if none exists. Blocks."""
         for url in self.source:
             listing = ctx.source_view(url, self._view(), self._list)
             if listing:
                 return url, load(listing)
         missing = ", ".join(self.source)
-        raise Permanent(f"cannot copy {missing}: there is no such directory; use file.managed for a single file")
+        raise Permanent(f"cannot copy {missing}: the directory does not exist; use file.managed for a single file")
 
     def _top(self) -> str:
-        """Return the path of the directory, a link there followed. Raises `Permanent` if it is not a directory."""
+        """Return the path of the directory; follow a link at the path. Raises `Permanent` if it is not a directory."""
         place, seen = found(self.name, follow=True)
         path = self.name if place is None else place.path
         if seen is not None and not stat.S_ISDIR(seen.st_mode):
@@ -191,6 +192,6 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
 
 
 def shortened(paths: Sequence[str]) -> str:
-    """Return the first paths, and the number of the others."""
+    """Return the first paths and the number of the others."""
     more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
     return ", ".join(paths[:SHOWN]) + more

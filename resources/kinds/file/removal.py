@@ -15,7 +15,7 @@ from holdfast.resources.paths import Place, SafeDirectory, Unsafe, mounts
 from holdfast.resources.paths.handle import ABSENT, ENTRIES, LIMIT
 
 BATCH = 10_000
-"""Number of entries of a directory that are listed at a time for removal."""
+"""Number of entries of a directory to list at a time for removal."""
 
 
 def remove_below(top: SafeDirectory, path: str) -> None:
@@ -29,8 +29,8 @@ def remove_below(top: SafeDirectory, path: str) -> None:
 def remove(place: Place, budget: EntryBudget | None = None) -> None:
     """Remove a file, a link (not its target) or a whole directory. A missing entry is no error.
 
-    Blocks. `budget` counts the removed entries. Raises `Temporary` or `Permanent`; the latter also if there is a mount
-    point, because a state that removes a directory does not mean the file system that is mounted there.
+    Blocks. `budget` counts the removed entries. Raises `Temporary` or `Permanent`; also `Permanent` for a mount point,
+    because a state that removes a directory does not mean the file system that is mounted there.
     """
     mounted = mounts.below(place.real)
     if mounted:
@@ -104,7 +104,7 @@ def _copy(origin: Place, to: Place, level: int, budget: EntryBudget) -> None:
 
 
 def _copy_file(origin: Place, to: Place) -> None:
-    """Copy a regular file; owner, mode and times are read from the descriptor that the content is read from."""
+    """Copy a regular file; read owner, mode and times from the same descriptor as the content."""
     source, info = origin.open()
     origin.demand_own(info, "move")
     loose = bool(origin.directory.holders)

@@ -1,4 +1,4 @@
-"""`file.replace`, `file.comment`, `file.uncomment`: edits of text that a regular expression finds."""
+"""`file.replace`, `file.comment`, `file.uncomment`: edits of text that a regular expression matches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.ASCII
 
 @accepts(VALUE, ITEM, int, None)
 def parse_flags(value: object) -> object:
-    """Return flags as a tuple of long names, from long or short names, or their sum as a number."""
+    """Return flags as a tuple of long names, from long or short names or their sum."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = _flag_names(value)
     given = cast("list[object]", parse_list(value))
@@ -36,15 +36,15 @@ def parse_flags(value: object) -> object:
 
 
 def _flag_names(number: int) -> list[str | None]:
-    """Return the names of the flags in a sum; the number itself as text if it has unknown flags."""
+    """Return the names of the flags in a sum; for a sum with unknown flags, the number itself as text."""
     known = number & ~(FLAGS | re.UNICODE) == 0
     return [flag.name for flag in FLAGS if number & flag] if known else [str(number)]
 
 
 class Replace(Edit, kind="file.replace"):
-    """A file in which each match of a regular expression is replaced.
+    """Each match of a regular expression in a file is replaced.
 
-    The replacement must not match again, or each run changes the file.
+    The replacement must not match again; otherwise each run changes the file.
 
     /etc/ssh/sshd_config:
       file.replace:
@@ -58,9 +58,9 @@ class Replace(Edit, kind="file.replace"):
     pattern: Regex
     """Python regular expression; `^` and `$` match at every line."""
     repl: Text = ""
-    r"""The replacement; `\1` or `\g<name>` stand for groups."""
+    r"""The replacement; `\1` and `\g<name>` insert groups."""
     count: int = field(0, ge=0)
-    """Greatest number of replacements; 0: all."""
+    """Maximum number of replacements; 0: all."""
     flags: Annotated[tuple[str, ...], BeforeValidator(parse_flags)] = ("MULTILINE",)
     """Names of flags of Python's re module, or their sum as a number."""
     append_if_not_found: bool = False
@@ -72,7 +72,7 @@ class Replace(Edit, kind="file.replace"):
     ignore_if_missing: bool = False
     """Accept a missing file."""
     backslash_literal: bool = False
-    """Take backslashes in `repl` literally."""
+    """Treat backslashes in `repl` literally."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -107,16 +107,16 @@ class Replace(Edit, kind="file.replace"):
 
 
 GLOBAL = re.compile(r"(?:\(\?([aiLmsux]+)\))?\^?(.*)", re.DOTALL)
-"""Parts of a regular expression: the flags at its beginning, and the rest, without a `^`."""
+"""Matches the parts of a regular expression: the flags at its beginning, and the rest without a `^`."""
 
 
 class Marked(Edit):
-    """Base of the kinds for lines that a regular expression matches at their beginning, comments or not."""
+    """Base of the kinds for lines and comments whose beginning a regular expression matches."""
 
     regex: Regex
     """Regular expression, matched at the beginning of a line or after its comment sign.
 
-    A `^` at its beginning changes nothing; a `$` at its end means the end of the line.
+    A `^` at its beginning has no effect; a `$` at its end matches the end of the line.
     """
     char: str = "#"
     """The comment sign."""
@@ -125,7 +125,7 @@ class Marked(Edit):
     @classmethod
     def _visible(cls, char: str) -> str:
         if not char.strip() or "\n" in char:
-            raise ValueError(f"{char!r} cannot be a comment sign: give one like '#'")
+            raise ValueError(f"{char!r} cannot be a comment sign; write a sign such as '#'")
         return char
 
     @field_validator("regex")
@@ -147,7 +147,7 @@ class Marked(Edit):
         return any(self.matches(text[blanks:]) for blanks in range(len(text) - len(text.lstrip()) + 1))
 
     def is_comment(self, line: str) -> bool:
-        """Return whether a line begins with the comment sign, perhaps after blanks."""
+        """Return whether a line begins with the comment sign, possibly after blanks."""
         return line.lstrip().startswith(self.char.strip())
 
     def content(self, line: str) -> str:
@@ -155,13 +155,13 @@ class Marked(Edit):
         return line.lstrip().removeprefix(self.char.strip())
 
     def foreseen(self, changes: dict[str, str]) -> dict[str, str]:
-        """Return only that the file changes; the report shows the diff, too."""
+        """Return only that the file changes, because the report also shows the diff."""
         return {self.name: "updated"}
 
     def demand(self, *, found: bool) -> None:
         """Raise `Permanent` if no line matches."""
         if not found:
-            hint = r"it is matched at the beginning of a line; write \s* or .* before it if other text may precede it"
+            hint = r"it must match at the beginning of a line; write \s* or .* before it if other text may precede it"
             raise Permanent(f"cannot edit {self.name}: no line matches {self.regex!r}, comment or not; {hint}")
 
 
@@ -169,9 +169,9 @@ class Marked(Edit):
 def anchored(regex: str) -> re.Pattern[str]:
     """Return the expression that matches at the beginning of a line's text.
 
-    Raises `ValueError` if it cannot be a part of another expression.
+    Raises `ValueError` if the expression cannot be part of another expression.
     """
-    flags, core = GLOBAL.fullmatch(regex).groups()  # type: ignore[union-attr]  # it matches everything
+    flags, core = GLOBAL.fullmatch(regex).groups()  # type: ignore[union-attr]  # this matches everything
     whole = core.endswith("$") and (len(core) - len(core[:-1].rstrip("\\"))) % 2 == 1
     core, end = (core[:-1], "$") if whole else (core, "")
     try:
@@ -183,7 +183,7 @@ def anchored(regex: str) -> re.Pattern[str]:
 
 
 class Comment(Marked, kind="file.comment"):
-    r"""Lines that are made comments. Fails if no line matches, as a comment or otherwise.
+    r"""Lines are turned into comments. The state fails if neither a line nor a comment matches.
 
     /etc/fstab:
       file.comment:
@@ -191,7 +191,7 @@ class Comment(Marked, kind="file.comment"):
     """
 
     ignore_missing: bool = False
-    """Accept that no line matches."""
+    """Succeed if no line matches."""
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:
         """Return the text with the matching lines as comments."""
@@ -206,7 +206,7 @@ class Comment(Marked, kind="file.comment"):
 
 
 class Uncomment(Marked, kind="file.uncomment"):
-    """Comments that are made lines: the comment sign before a match is removed. Fails if no line matches.
+    """Comments are turned into lines: the comment sign before a match is removed. The state fails if nothing matches.
 
     /etc/adduser.conf:
       file.uncomment:

@@ -1,4 +1,4 @@
-"""`file.serialize`: a file with declared data, in one of several formats."""
+"""`file.serialize`: a file with declared data in one of several formats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.resources.refusals import said
 from holdfast.resources.spelling import nearest
 
 LARGEST, LARGEST_OF_USERS = 16 << 20, 64 << 10
-"""Greatest size of a file that data are merged into, in bytes; the second if an untrusted user can write the file.
+"""Maximum size, in bytes, of a file to merge data into; the second applies if an untrusted user can write the file.
 
 Data take a hundred times as much memory as their text.
 """
@@ -29,7 +29,7 @@ Data take a hundred times as much memory as their text.
 
 @accepts(str, choices=tuple(FORMATS))
 def parse_format(value: object) -> object:
-    """Return the name of a format, in small letters."""
+    """Return the name of a format in lower case."""
     return value.lower() if isinstance(value, str) else value
 
 
@@ -41,7 +41,7 @@ def parse_options(value: object) -> object:
     found: dict[str, object] = {}
     for item in value:
         if not isinstance(item, dict):
-            raise ValueError(f"{item!r} is not an option: write `- name: value`")  # noqa: TRY004 - pydantic's rule
+            raise ValueError(f"{item!r} is not an option; write `- name: value`")  # noqa: TRY004 - pydantic's rule
         found |= item
     return plain_numbers(found)
 
@@ -51,7 +51,7 @@ Options = Annotated[dict[str, Any], BeforeValidator(parse_options)]
 
 
 class Serialize(WholeFile, kind="file.serialize"):
-    """A file with data, in a format such as JSON or YAML.
+    """A file contains data in a format such as JSON or YAML.
 
         /etc/app/settings.json:
           file.serialize:
@@ -60,7 +60,7 @@ class Serialize(WholeFile, kind="file.serialize"):
                 listen: 8080
                 users: [alice, bob]
 
-    The text is equal to Salt's for `yaml` and `json`. The file is written like that of `file.managed`.
+    For `yaml` and `json`, the text is the same as Salt's. The file is written as by `file.managed`.
     """
 
     otherwise: ClassVar[str] = "set merge_if_exists: true"
@@ -68,33 +68,33 @@ class Serialize(WholeFile, kind="file.serialize"):
     dataset: Annotated[Any, BeforeValidator(plain_numbers)] = None
     """The data."""
     dataset_pillar: Text | None = None
-    """Pillar key (`a:b`) that holds the data."""
+    """Pillar key (`a:b`) of the data."""
     serializer: Formatter | None = None
     """The format: yaml, json, toml, configparser, keyvalue, plist, python. Default: yaml."""
     formatter: Formatter | None = None
     """Another name of `serializer`."""
     serializer_opts: Options = field({})
-    """Options of the format, by the names of Python's libraries: `indent`, `sort_keys`, ..."""
+    """Options of the format, with the names of Python's libraries: `indent`, `sort_keys`, ..."""
     merge_if_exists: bool = False
-    """Keep other data of an existing file: the declared mappings are merged into those of the file, recursively.
+    """Keep other data of an existing file: merge the declared mappings into those of the file, recursively.
 
-    An existing file that already has the declared data is not written again, whatever its layout. A file of more than
-    16 MiB is refused, and one of more than 64 KiB if an untrusted user can write it.
+    An existing file that already has the declared data is not written again, whatever its layout. The maximum size of
+    the file is 16 MiB, or 64 KiB if an untrusted user can write it.
     """
     deserializer_opts: Options = field({})
-    """Options for reading the existing file; used with `merge_if_exists` only."""
+    """Options for reading the existing file, only for `merge_if_exists`."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.serializer and self.formatter:
-            raise ValueError("serializer and formatter are one argument: give only one of them")
+            raise ValueError("serializer and formatter are the same argument: set only one of them")
         if self.dataset and self.dataset_pillar:
-            raise ValueError("dataset and dataset_pillar exclude each other: give only one of them")
+            raise ValueError("dataset and dataset_pillar exclude each other: set only one of them")
         if self.dataset is None and self.dataset_pillar is None:
-            raise ValueError("it has no data: give dataset or dataset_pillar")
+            raise ValueError("it has no data: set dataset or dataset_pillar")
         writing = self._format("serializer_opts")
         if self.merge_if_exists and not self._format("deserializer_opts").readable:
-            raise ValueError(f"merge_if_exists is not possible for {self.format}: it cannot be read")
+            raise ValueError(f"merge_if_exists is not possible for {self.format}, which Holdfast cannot read")
         if self.dataset_pillar is None:
             try:
                 writing.text(self.dataset)
@@ -121,10 +121,10 @@ class Serialize(WholeFile, kind="file.serialize"):
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             name = ".".join(map(str, first["loc"]))
-            raise ValueError(f"{argument}: the option {name!r} is wrong: {said(dict(first))}") from None
+            raise ValueError(f"{argument}: the option {name!r} is invalid: {said(dict(first))}") from None
 
     def contradicts(self, other: Resource) -> str | None:
-        """Return the field that differs; states that merge different data can both hold."""
+        """Return the field that differs; states that merge different data do not contradict each other."""
         if isinstance(other, Serialize) and self.merge_if_exists and other.merge_if_exists:
             return next((f"{each} differs" for each in ("user", "group", "mode") if self.differs(other, each)), None)
         return super().contradicts(other)
@@ -134,14 +134,14 @@ class Serialize(WholeFile, kind="file.serialize"):
         return ctx.watch_path(self.name)
 
     def stated(self) -> str | None:
-        """Return the text of the data, unless they are in the pillar or merged."""
+        """Return the text of the data unless they are merged or come from the pillar."""
         if self.merge_if_exists or self.dataset_pillar is not None:
             return None
         text = self._format("serializer_opts").text(self.dataset)
         return text if isinstance(text, str) else None
 
     async def wanted(self, ctx: Context, comparison: FileComparison) -> bytes | None:
-        """Return the data as text; None if the file has them already and they are merged."""
+        """Return the data as text; None if they are merged and the file already has them."""
         data = self.dataset
         if self.dataset_pillar is not None:
             data = lookup_value(ctx.pillar, self.dataset_pillar, ":", "pillar")
@@ -157,7 +157,9 @@ class Serialize(WholeFile, kind="file.serialize"):
             return None
         place, seen = comparison.place, comparison.seen
         if seen.st_size > (limit := LARGEST_OF_USERS if place.weakness(seen) else LARGEST):
-            raise Permanent(f"cannot merge into {comparison.path}: it has more than {limit >> 10} KiB; write it whole")
+            raise Permanent(
+                f"cannot merge into {comparison.path}: it has more than {limit >> 10} KiB; declare the whole file"
+            )
         with os_errors("read", comparison.path):
             text = await ctx.blocking(partial(place.read, limit, published=True, seen=seen))
         try:
@@ -165,7 +167,9 @@ class Serialize(WholeFile, kind="file.serialize"):
         except Permanent as error:
             raise Permanent(f"cannot merge into {comparison.path} as {self.format}: {error}; correct it") from None
         if found is not None and not isinstance(found, dict):
-            raise Permanent(f"cannot merge into {comparison.path}: it is not a mapping; remove it, or write it whole")
+            raise Permanent(
+                f"cannot merge into {comparison.path}: it is not a mapping; remove it, or declare the whole file"
+            )
         return found
 
     def _text(self, data: object) -> bytes:

@@ -1,4 +1,4 @@
-"""Parts of files that come from sources, joined in order, rendered if they are templates."""
+"""Parts of files from sources, joined in order, and rendered if they are templates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.resources.traits import FromSources, UsedSource
 
 
 class Sourced(FromSources, BaseModel):
-    """Arguments for the sources of parts of a file; for kinds to inherit."""
+    """Arguments for the sources of parts of a file; kinds inherit them."""
 
     source: Annotated[content.Sources, BeforeValidator(content.parse_sources)] = ()
     """URL of the content: salt://, file://, an absolute path, http(s)://."""
@@ -29,7 +29,7 @@ class Sourced(FromSources, BaseModel):
     context: Variables | None = None
     """Variables of the template."""
     defaults: Variables | None = None
-    """Variables of the template where `context` has none."""
+    """Variables of the template that `context` does not define."""
 
     @model_validator(mode="after")
     def _sources_fit(self) -> Self:
@@ -49,7 +49,7 @@ class Sourced(FromSources, BaseModel):
         return one + tuple((url, own or digest) for (url, own), digest in zip(self.sources, hashes, strict=True))
 
     def used_sources(self) -> list[UsedSource]:
-        """Return the sources, and the files of hashes."""
+        """Return the sources and the files with hashes."""
         urls = [url for pair in self.all_sources() for url in pair]
         rendered = {url for url, _ in self.all_sources()} if self.template else ()
         return [

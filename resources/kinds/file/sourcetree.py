@@ -1,4 +1,4 @@
-"""The entries of a directory that is copied, and the selection of entries."""
+"""The entries of a directory to copy, and their selection."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class SourceEntry:
 
     @property
     def is_directory(self) -> bool:
-        """Whether the entry is a directory, other than a link that is copied as a link."""
+        """Whether the entry is a directory and not a link that is copied as a link."""
         return self.target is None and stat.S_ISDIR(self.mode)
 
 
 @dataclass(frozen=True, slots=True)
 class EntrySelection:
-    """Selection of entries: patterns as in `trees.matches`, levels below the directory, directories without files."""
+    """Selection of entries: by patterns as in `trees.matches`, by levels, and with or without empty directories."""
 
     include: Collection[str] = ()
     exclude: Collection[str] = ()
@@ -52,9 +52,9 @@ class EntrySelection:
 
 
 def read_tree(top: str, choice: EntrySelection, *, keep_links: bool) -> list[SourceEntry]:
-    """Return the selected entries of a directory and their parents, sorted: a directory before its content.
+    """Return the selected entries of a directory and their parents, sorted so that a directory precedes its content.
 
-    Blocks. Raises `Permanent` for a dangling link, a link to a parent, and for other types than files, links and
+    Blocks. Raises `Permanent` for a dangling link, a link to a parent, and types other than files, links and
     directories.
     """
     entries = {entry.inside: entry for entry in _walk(top, "", keep_links, (), EntryBudget())}
@@ -71,12 +71,12 @@ def dump(entries: Sequence[SourceEntry]) -> bytes:
 
 
 def load(listing: bytes) -> list[SourceEntry]:
-    """Return the entries from the text that `dump` has made."""
+    """Return the entries from a text of `dump`."""
     return [SourceEntry(*row) for row in json.loads(listing)]
 
 
 def file_names(listing: bytes) -> Iterator[str]:
-    """Yield the paths of the files in such a text, below the directory."""
+    """Yield the paths, below the directory, of the files in such a text."""
     return (
         entry.inside
         for entry in (load(listing) if listing else ())
@@ -94,7 +94,7 @@ def parents(inside: str) -> Iterator[str]:
 def _walk(
     path: str, inside: str, keep_links: bool, above: tuple[tuple[int, int], ...], budget: EntryBudget
 ) -> Iterator[SourceEntry]:
-    """Yield the entries of a directory and below; links are followed if that is safe, and are an error otherwise."""
+    """Yield the entries of a directory and below it; follow safe links. Other links are an error."""
     with os_errors("walk", path):
         directory = paths.directory(path)
         names = list(directory.names())
@@ -130,12 +130,12 @@ def _entry(place: Place, inside: str, keep_links: bool) -> SourceEntry:
         if seen is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place.path)
     if not (stat.S_ISREG(seen.st_mode) or stat.S_ISDIR(seen.st_mode)):
-        raise Permanent(f"cannot copy {place.path}: it is {what(seen.st_mode)}; remove it, or exclude it elsewhere")
+        raise Permanent(f"cannot copy {place.path}: it is {what(seen.st_mode)}; remove or exclude it")
     return SourceEntry(inside, kept_mode(place, seen))
 
 
 def by_directory(entries: Iterable[SourceEntry]) -> Iterator[tuple[str, list[SourceEntry]]]:
-    """Yield the entries of each directory, outer ones first."""
+    """Yield the entries of each directory, outer directories first."""
     found: dict[str, list[SourceEntry]] = {}
     for entry in entries:
         found.setdefault(entry.inside.rpartition("/")[0], []).append(entry)

@@ -37,7 +37,7 @@ from holdfast.resources.traits import Declaration, Reversible
 
 
 class Symlink(Reversible, OwnedResource, kind="file.symlink"):
-    """A symbolic link, replaced atomically if it has another target.
+    """A symbolic link has a target. A link with another target is replaced atomically.
 
     /etc/localtime:
       file.symlink:
@@ -48,28 +48,28 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
     ignored: ClassVar[Mapping[str, str]] = {
         "atomic": "a link is always replaced atomically",
         "disallow_copy_and_unlink": "a file in the way is renamed, or is an error",
-        "inherit_user_and_group": "an owner that is not declared is left as it is",
+        "inherit_user_and_group": "an owner that is not declared never changes",
         **WINDOWS,
     }
 
     target: str = field(min_length=1, pattern=r"^[^\x00]*$")
-    """Target, verbatim; need not exist."""
+    """Target, verbatim; it need not exist."""
     force: bool = False
     """Remove a file or directory that is in the way."""
     backupname: Given | None = None
-    """Rename a file or directory that is in the way to this path; a plain name means the directory of the link."""
+    """Rename a file or directory that is in the way to this path; a plain name is in the directory of the link."""
     mode: Mode | None = None
-    """Mode of directories made by `makedirs`; links have no mode."""
+    """Mode of directories that `makedirs` creates; links have no mode."""
     follow_symlinks: bool = True
-    """Accepted for compatibility with Salt: the link itself is managed, never its target."""
+    """Accepted for compatibility with Salt. The state always manages the link itself, never its target."""
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return the present link or file, or that there is none; None for a directory that `force` removes."""
+        """Return a declaration of the present link, file or absence; None for a directory that `force` removes."""
         seen = status(self.name)
         return None if self.force and seen is not None and stat.S_ISDIR(seen.st_mode) else await before(ctx, self.name)
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the dependencies of any file, and the target, which the users of the link need."""
+        """Return the dependencies of any file, and the target, which programs that use the link need."""
         own = super().dependencies()
         return (
             (*own, Dependency("path", posixpath.normpath(self.target), vital=False))
@@ -94,7 +94,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         return False
 
     async def _repair(self, ctx: Context, seen: os.stat_result | None, leads: str | None, owner: Ownership) -> None:
-        """Make the link, or change its owner if that suffices."""
+        """Create the link, or only change its owner if that suffices."""
         owner.demand(self.name)
         demand_parent(self.name, makedirs=self.makedirs, apply=True)
         await ctx.assignment.announce()
@@ -166,7 +166,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
             with os_errors(f"rename to {backup.path}", self.name):
                 if backup.look() is not None and not self.force:
                     raise Permanent(
-                        f"cannot rename {self.name} to {backup.path}: that exists; remove it, or set force: true"
+                        f"cannot rename {self.name} to {backup.path}: that path exists; remove it, or set force: true"
                     )
                 place.rename(backup)
         else:

@@ -1,4 +1,4 @@
-"""Writes TOML, which Python's library only reads."""
+"""Write TOML, which Python's library can only read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
-"""Keys that need no quotes."""
+"""Matches keys that need no quotes."""
 INTEGERS = range(-(1 << 63), 1 << 63)
 """Integers that every reader of TOML accepts."""
 
@@ -22,7 +22,7 @@ def document(data: Any) -> str:
 
 
 def _table(table: Mapping[Any, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the lines of a table: its values first, then the tables below it, each after a blank line."""
+    """Yield the lines of a table: first its values, then the tables below it, each after a blank line."""
     below = {name: value for name, value in table.items() if _is_table(value) or _is_tables(value)}
     yield from (f"{_key(name)} = {_value(value)}" for name, value in table.items() if name not in below)
     for name, value in below.items():
@@ -49,19 +49,19 @@ def _key(name: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text in quotes: JSON's escapes are TOML's, except that TOML escapes DEL, too."""
+    """Return a text in quotes. TOML has the escapes of JSON but also requires one for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _value(value: Any) -> str:
-    """Return a value within a line."""
+    """Return a value as a part of a line."""
     match value:
         case bool():
             written = "true" if value else "false"
         case str():
             written = _quoted(value)
         case float():
-            written = str(value)  # `inf` and `nan` are the words of TOML, too
+            written = str(value)  # TOML has the same words `inf` and `nan`
         case int() if value in INTEGERS:
             written = str(value)
         case dt.date() | dt.time():

@@ -1,6 +1,6 @@
-"""Walks and repairs of whole directory trees. No link is followed, and no mount point is crossed.
+"""Walk and repair whole directory trees. No link is followed, and no mount point is crossed.
 
-An entry that an untrusted user may have put into the tree and does not own is neither changed nor entered.
+An entry is neither changed nor entered if an untrusted user may have put it into the tree and does not own it.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from holdfast.resources.paths.handle import ENTRIES
 from holdfast.resources.temporaries import is_temporary
 
 DEPTH = 200
-"""Greatest depth of a tree in which an untrusted user can make directories; each level is held open."""
+"""Maximum depth of a tree in which an untrusted user can create directories; each level is held open."""
 LONGEST = 4096
-"""Greatest length of a path in such a tree, in characters: each path takes memory."""
+"""Maximum length of a path in such a tree, in characters: each path takes memory."""
 STRETCH, PAUSE = 64, 0.001
 """Number of entries between two pauses, and seconds of a pause.
 
-While this thread computes, the event loop cannot run.
+The event loop runs in the pauses: it cannot run while this thread computes.
 """
 DEEPEST = 400
-"""Greatest depth of any other tree."""
+"""Maximum depth of any other tree."""
 
 
 @dataclass(slots=True)
 class EntryBudget:
-    """Number of entries of an untrusted user's tree that may still be read, so that the user cannot set the cost."""
+    """Number of entries of an untrusted user's tree that may still be read, which limits the cost of the walk."""
 
     left: int = ENTRIES
     removed: int = 0
-    """Number of removed entries, also of a removal that fails."""
+    """Number of removed entries, including those of a removal that fails."""
 
     def spend(self, directory: SafeDirectory, depth: int) -> None:
         """Count one entry. Raises `Unsafe` for too many entries or levels."""
@@ -70,7 +70,7 @@ class EntryBudget:
 
 @dataclass(frozen=True, slots=True)
 class Recursion:
-    """Wanted owners of the entries of a directory: of directories, and of all others; down to a depth, or of all."""
+    """Wanted owners and modes below a directory: of directories and of other entries, possibly down to a depth."""
 
     directories: Ownership | None
     others: Ownership | None
@@ -79,7 +79,7 @@ class Recursion:
 
 
 def below(top: SafeDirectory, depth: int | None = None) -> Iterator[tuple[Place, os.stat_result]]:
-    """Yield all entries below a directory with their status; a directory after its content. Follows no links.
+    """Yield all entries below a directory with their status, each directory after its content. Follow no links.
 
     Blocks. Raises `OSError` and `Unsafe`.
     """
@@ -95,7 +95,7 @@ def _below(
         budget.spend(directory, level)
         place = directory.entry(name)
         seen = place.look()
-        if seen is None:  # gone since it was listed
+        if seen is None:  # removed after it was listed
             continue
         if stat.S_ISDIR(seen.st_mode) and (depth is None or level < depth):
             inside = enter(place, seen)
@@ -119,7 +119,7 @@ def enter(place: Place, seen: os.stat_result) -> SafeDirectory | None:
 
 
 def repair_tree(top: SafeDirectory, rules: Recursion, found: dict[str, dict[str, str]], *, apply: bool) -> None:
-    """Add to `found` each path below `top` whose owner or mode differs -> the differences; with `apply` repair it.
+    """Add each path below `top` whose owner or mode differs to `found`, with the differences; with `apply`, repair it.
 
     `top` has the status from before its own repair. Blocks. Raises `Permanent` or `Temporary`.
     """
@@ -131,21 +131,21 @@ def repair_tree(top: SafeDirectory, rules: Recursion, found: dict[str, dict[str,
 
 
 class _TreeRepair:
-    """The repair of one tree, from the top down.
+    """The repair of one tree from the top down.
 
-    A directory is repaired before its content is read, so no user can add to it any more.
+    A directory is repaired before its content is read, so that no untrusted user can add entries after that.
     """
 
     def __init__(self, top: SafeDirectory, rules: Recursion, found: dict[str, dict[str, str]], *, apply: bool) -> None:
         self.refused, self.first = 0, ""
-        """Number of refused entries, and the reason of the first. The exceptions would keep descriptors open."""
+        """Number of refused entries, and the reason of the first. Exceptions would keep descriptors open."""
         self._top, self._rules, self._found, self._apply = top, rules, found, apply
         self._budget = EntryBudget()
 
     def inside(self, directory: SafeDirectory, level: int) -> None:
         """Repair the entries of a directory, given its status from before its own repair.
 
-        An entry is changed if that is safe by its status before or after the repair of the directory.
+        An entry is changed if that is safe according to its status before or after the repair of the directory.
         """
         if self._rules.depth is not None and level > self._rules.depth:
             return
@@ -154,7 +154,7 @@ class _TreeRepair:
             self._budget.spend(directory, level)
             place = directory.entry(name)
             seen = place.look()
-            if seen is None or is_temporary(name):  # gone, or a temporary file, which gets owner and mode by itself
+            if seen is None or is_temporary(name):  # removed, or a temporary file, whose writer sets its owner and mode
                 continue
             if now is not directory and place.refusal(seen) and (seen.st_nlink == 1 or stat.S_ISDIR(seen.st_mode)):
                 place = now.entry(name)
@@ -164,7 +164,7 @@ class _TreeRepair:
                 self.inside(below, level + 1)
 
     def _now(self, directory: SafeDirectory) -> SafeDirectory:
-        """Return the directory as it is after its repair, or would be."""
+        """Return the directory with its status after the repair or, without `apply`, as it would be."""
         if not directory.holders:
             return directory
         calm = not self._apply and self._rules.directories is not None and self._rules.directories.mode is not None
@@ -202,8 +202,8 @@ def excluded(path: str, top: str, patterns: Collection[str]) -> bool:
 def matches(inside: str, patterns: Collection[str]) -> bool:
     """Return whether a path below a directory matches one of the patterns.
 
-    A pattern is a glob, whose `*` also matches `/`, or `E@` and a regular expression. Blocks. Raises `Unbounded` for an
-    expression that takes too long on this path.
+    A pattern is a glob, whose `*` also matches `/`, or `E@` and a regular expression. Blocks. Raises `Unbounded` if an
+    expression takes too long on this path.
     """
     return any(
         expression(pattern[2:]).search(inside) is not None
@@ -230,8 +230,8 @@ Patterns = Annotated[Texts, AfterValidator(valid_patterns)]
 def surplus(top: SafeDirectory, keep: Collection[str], exclude: Collection[str]) -> list[str]:
     """Return the paths that `clean` removes: the topmost paths below `top` that are neither kept nor excluded.
 
-    A kept path is kept with its parents and its content; `DIRECTORY/.` keeps only the directory. A temporary file that
-    is about to be renamed into place is never removed. Blocks. Raises `Permanent` or `Temporary`.
+    A path is kept with its parents and its content; `DIRECTORY/.` keeps only the directory. A temporary file that is
+    about to be renamed into place is never removed. Blocks. Raises `Permanent` or `Temporary`.
     """
     kept = set(keep)
     on_the_way = {parent for path in kept for parent in _parents(path, top.path)}
@@ -239,7 +239,7 @@ def surplus(top: SafeDirectory, keep: Collection[str], exclude: Collection[str])
     budget = EntryBudget()
 
     def walk(directory: SafeDirectory, level: int) -> bool:
-        """Collect surplus paths. Returns whether all content of the directory is surplus."""
+        """Collect surplus paths; return whether all content of the directory is surplus."""
         all_of_it, here = True, []
         for name in sorted(directory.names()):
             budget.spend(directory, level)
@@ -273,11 +273,11 @@ def surplus(top: SafeDirectory, keep: Collection[str], exclude: Collection[str])
 
 
 LISTED = 1000
-"""Number of removed paths that are reported; beyond it only the topmost ones are."""
+"""Maximum number of removed paths in a report; if there are more, it has only the topmost paths."""
 
 
 def whole(top: SafeDirectory, paths: Iterable[str]) -> list[str]:
-    """Return paths below a directory, each with its readable content. Blocks. Raises `Unsafe`."""
+    """Return paths below a directory together with their readable content. Blocks. Raises `Unsafe`."""
     found: list[str] = []
     for path in paths:
         found.append(path)
@@ -299,7 +299,7 @@ def _parents(path: str, top: str) -> Iterator[str]:
 
 
 def reach(top: SafeDirectory, path: str) -> Place | None:
-    """Return the place of a path below `top`, reached from there without following links.
+    """Return the place of a path below `top`, reached from `top` without following links.
 
     None if a directory of the path no longer exists. Raises `OSError` and `Unsafe`.
     """

@@ -1,4 +1,4 @@
-"""Base of the kinds that declare a whole file: how the file is found, compared, written and reported."""
+"""Base of the kinds that declare a whole file: find, compare, write and report the file."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ from holdfast.resources.paths.handle import what
 from holdfast.resources.traits import Declaration, Reversible
 
 PRIVATE = 0o600
-"""Mode of every file while it is written."""
+"""Mode of every file while it is being written."""
 BESIDE = "the temporary file is always beside the file, so that it can be renamed"
 
 
 def check_commands(commands: tuple[str, ...]) -> tuple[str, ...]:
-    """Check that commands can be split into words. Empty ones are dropped, as in Salt. Raises `ValueError`."""
+    """Check that commands can be split into words; drop empty commands, as Salt does. Raises `ValueError`."""
     for command in filter(None, commands):
         try:
             words = shlex.split(command)
@@ -74,36 +74,36 @@ class WholeFile(Reversible, OwnedResource):
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "change")
     ignored: ClassVar[Mapping[str, str]] = {"tmp_dir": BESIDE, "tmp_ext": BESIDE}
     otherwise: ClassVar[str] = "remove one of the two"
-    """What else to do if an edit contradicts the state, for messages."""
+    """Part of the message about an edit that contradicts the state: what else the user can do."""
 
     mode: Mode | None = None
-    """File mode. Left as it is if not declared; a new file gets 0644."""
+    """File mode. Default: unchanged, 0644 for a new file."""
     selinux: Label | None = None
     """The SELinux label, or parts of it: `seuser`, `serole`, `setype`, `serange`.
 
-    Fails if SELinux is off. The label is left as it is if not declared.
+    The state fails if SELinux is off. Default: the label is not changed.
     """
     create: bool = True
     """Create the file if it does not exist."""
     backup: Literal["minion", "master", "both", "", False] | None = None
     """`minion`: keep a copy of the replaced file in the agent's own directory."""
     show_changes: bool | None = None
-    """Show the diff: true always, false never. Default: if others may read the file."""
+    """Show the diff: true always, false never. Default: if other users may read the file."""
     new_file_diff: bool = False
     """Report the diff of a new file in the changes, too."""
     check_cmd: Annotated[Texts, AfterValidator(check_commands)] = ()
     """Commands that must accept the new content before it is put in place.
 
-    As in Salt, the commands run without a shell (use `sh -c '...' sh` if one is needed): each is split into words, and
-    the path of a file with the new content is its last argument.
+    As in Salt, the commands run without a shell (use `sh -c '...' sh` if you need one): each command is split into
+    words, and its last argument is the path of a file with the new content.
     """
     follow_symlinks: bool | None = None
     """Manage the target of a link at the path; false replaces the link.
 
-    None follows the link unless another user could exploit that; then it replaces the link.
+    Default: follow the link, but replace it if another user could exploit it.
     """
     encoding: str | None = None
-    """Encoding of content that the state gives. Default: utf-8."""
+    """Encoding of content from the state. Default: utf-8."""
     encoding_errors: str = "strict"
     """How to treat characters that the encoding lacks."""
 
@@ -118,9 +118,9 @@ class WholeFile(Reversible, OwnedResource):
 
     @abstractmethod
     async def wanted(self, ctx: Context, comparison: FileComparison) -> bytes | None:
-        """Return the content that the file should have; None: the content is left as it is.
+        """Return the content that the file should have; None if the content must not be changed.
 
-        May change the declared mode of the comparison. Raises `Permanent` or `Temporary`.
+        This may change the declared mode of the comparison. Raises `Permanent` or `Temporary`.
         """
 
     def stated(self) -> str | None:
@@ -132,20 +132,20 @@ class WholeFile(Reversible, OwnedResource):
         return octal(self.mode)
 
     def refuses(self, part: PathResource) -> str | None:
-        """Return why an edit contradicts this state: it would change the content that this state gives."""
+        """Return why an edit contradicts this state: it would change the content that this state declares."""
         said = None if self.encoding else self.stated()
         if said is None or not part.changes_text(said):
             return None
         return f"{part.kind} changes the content that {self.kind} declares; put it there, or {self.otherwise}"
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return the present file, or the target of a link that is followed."""
+        """Return a declaration of the present file, or of the target of a link that is followed."""
         place, _ = self._target()
         return await before(ctx, self.name if place is None else place.path)
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Probe the file and, with `apply`, repair it: the content first, since readers need it most."""
+        """Probe the file and, with `apply`, repair it: first the content, which programs need most."""
         place, seen = self._target()
         path = self.name if place is None else place.path
         if seen is None and not self.create:
@@ -179,7 +179,7 @@ class WholeFile(Reversible, OwnedResource):
     # -- probing -----------------------------------------------------------------------------------------------
 
     def _wrong(self, comparison: FileComparison) -> dict[str, str]:
-        """Return the differences other than of the content."""
+        """Return the differences except for those of the content."""
         wrong = comparison.owner.wrong(comparison.seen)
         if self.selinux is not None:
             wrong |= self.selinux.wrong(comparison.path, comparison.place if comparison.seen is not None else None)
@@ -188,7 +188,7 @@ class WholeFile(Reversible, OwnedResource):
     def _target(self) -> tuple[Place | None, os.stat_result | None]:
         """Return the place to manage and the status of the file there; None for a link that will be replaced.
 
-        Raises `Permanent` if there is something other than a file, or if the path is unsafe.
+        Raises `Permanent` if the path is unsafe or has something other than a file.
         """
         place, seen = found(self.name)
         if place is not None and seen is not None and stat.S_ISLNK(seen.st_mode):
@@ -213,14 +213,14 @@ class WholeFile(Reversible, OwnedResource):
         return place, seen
 
     async def _compare(self, ctx: Context, comparison: FileComparison) -> None:
-        """Determine the wanted content, and compare it with the present content."""
+        """Determine the wanted content and compare it with the present content."""
         comparison.wanted = await self.wanted(ctx, comparison)
         if comparison.seen is not None and comparison.wanted is not None:
             with os_errors("read", comparison.path):
                 await compare(ctx, comparison, comparison.wanted)
 
     def encoded(self, text: str) -> bytes:
-        """Return the text in the declared encoding. Raises `Permanent` if that lacks a character."""
+        """Return the text in the declared encoding. Raises `Permanent` if the encoding lacks a character."""
         try:
             return text.encode(self.encoding or "utf-8", self.encoding_errors)
         except UnicodeEncodeError as error:
@@ -291,7 +291,7 @@ class WholeFile(Reversible, OwnedResource):
     def _report(
         self, ctx: Context, comparison: FileComparison, wrong: dict[str, str], apply: bool, left: Collection[str] = ()
     ) -> None:
-        """Report the changes as Salt does, and the diff, without the parts that are still `left` to be changed."""
+        """Report the changes as Salt does, and the diff, without the parts that are still `left` to change."""
         present = None if comparison.seen is None else comparison.seen.st_mode
         instead = hidden(self.show_changes, present, comparison.owner.mode)
         ctx.report.public = is_public(comparison.place, present, comparison.owner.mode)
@@ -307,7 +307,7 @@ class WholeFile(Reversible, OwnedResource):
         note(ctx, changes, effect, applied=apply)
 
     def _why_owner(self, comparison: FileComparison, wrong: dict[str, str]) -> str:
-        """Return, for a file that loses its owner although none is declared, the reason and how to prevent that."""
+        """Return why a file loses its owner although none is declared, and how to prevent this."""
         if self.user is not None or "user" not in wrong or comparison.seen is None or comparison.place is None:
             return ""
         writers = " and ".join(map(accounts.user_name, sorted(comparison.place.who(comparison.seen))))

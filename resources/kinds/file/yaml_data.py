@@ -1,4 +1,4 @@
-"""YAML of existing files. Its errors have line and column, and never a value: it may be a secret."""
+"""YAML of existing files. Errors have line and column but no value, because it may be a secret."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ STANDARD = "tag:yaml.org,2002:"
 
 
 class _Loader(yaml.CSafeLoader):
-    """A loader that says where a value is not what its tag says."""
+    """A loader whose errors say where a value does not match its tag."""
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         """Return the value of a node. Raises `ConstructorError`."""
@@ -19,7 +19,7 @@ class _Loader(yaml.CSafeLoader):
         try:
             return super().construct_object(node, deep)
         except (ValueError, LookupError, AttributeError, OverflowError):
-            raise _error(f"a value is no {node.tag.replace(STANDARD, '!!')}", node) from None
+            raise _error(f"a value is not a valid {node.tag.replace(STANDARD, '!!')}", node) from None
 
 
 def _error(problem: str, node: Any) -> yaml.constructor.ConstructorError:
