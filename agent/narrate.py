@@ -1,4 +1,4 @@
-"""Puts the engine's events into sentences: one line, or none, for each event. It remembers only which resources failed.
+"""Describes the engine's events in sentences: one line, or none, for each event. It remembers only which resources failed.
 
 `repaired file.managed[motd] in 3 ms (drift)`: verb, identity, duration, cause. The same values are fields of the entry,
 for journald and for programs.
@@ -221,7 +221,7 @@ def _is_plain(outcome: Outcome) -> bool:
 
 
 def _unknown(outcome: Outcome) -> str:
-    """Return for what an unknown outcome waits; the comment begins with "unknown" as well."""
+    """Return what an unknown outcome waits for; the comment begins with "unknown" as well."""
     why = outcome.comment.removeprefix("unknown ")
     return f"unknown {outcome.identity}{' ' if why.startswith('until ') else ': '}{why}"
 
