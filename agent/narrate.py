@@ -1,4 +1,4 @@
-"""Describes the engine's events in sentences: one line, or none, for each event. It remembers only which resources failed.
+"""Describes the engine's events in sentences: one line, or none, for each. It remembers only which resources failed.
 
 `repaired file.managed[motd] in 3 ms (drift)`: verb, identity, duration, cause. The same values are fields of the entry,
 for journald and for programs.
