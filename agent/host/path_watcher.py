@@ -136,11 +136,6 @@ class PathWatcher:
         self._review()
         return subscription
 
-    @property
-    def kernel_watches(self) -> int:
-        """Number of watches in the kernel."""
-        return len(self._kernel)
-
     def close(self) -> None:
         """Close everything; watches receive no more events."""
         self._sweep.close()
