@@ -119,4 +119,4 @@ class PauseCommands:
             )
             return f"{how} ends that"
         said: Sequence[str] = [each.pattern or "everything" for each in self._engine.pauses]
-        return f"it is not paused; {f'paused: {first_of(said)}' if said else 'nothing is'}"
+        return f"it is not paused; {f'paused: {first_of(said)}' if said else 'no pause is in force'}"

@@ -86,7 +86,8 @@ def rows(script: str) -> set[str]:
 
 def test_each_benchmark_is_tested() -> None:
     """A new script needs an entry here."""
-    assert {path.stem for path in BENCH.glob("*.py")} == SMALL.keys() | OTHERS.keys()
+    scripts = {path.stem for path in BENCH.glob("*.py")}
+    assert scripts == SMALL.keys() | OTHERS.keys(), "add the script to SMALL, or to OTHERS with the reason"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
@@ -134,5 +135,5 @@ def test_a_benchmark_prints_the_figures_of_its_rows(script: str) -> None:
         wanted -= {"ratio_1000", "ratio_5000"}  # relative to Salt
     for size, smallest in small.sized.items():
         wanted = {"_".join(smallest if part == size else part for part in key.split("_")) for key in wanted}
-    assert wanted <= figures.keys()
+    assert wanted <= figures.keys(), "the script must print each figure that bench/table.py names"
     assert all(isinstance(figures[key], int | float) for key in wanted)

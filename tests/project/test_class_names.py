@@ -47,4 +47,5 @@ def test_no_two_classes_share_a_name() -> None:
                 if isinstance(node, ast.ClassDef) and not is_kind(node):
                     places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
 
-    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+    shared = {name: where for name, where in places.items() if len(where) > 1}
+    assert not shared, "rename one of the classes: say what distinguishes it, as in `HostOfAgent`"

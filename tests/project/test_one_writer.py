@@ -138,8 +138,9 @@ def test_each_part_names_its_writer() -> None:
         name: writer for name, writer in vertex_writers().items() if name not in {*PARTS, "ctx"}
     }
 
-    assert set(writers) | {"ctx"} == set(fields(model.Vertex))
-    assert [name for name, writer in writers.items() if not (ENGINE / writer).is_file() or not writer] == []
+    assert set(writers) | {"ctx"} == set(fields(model.Vertex)), "name the writer in the docstring of the field"
+    unknown = [name for name, writer in writers.items() if not (ENGINE / writer).is_file() or not writer]
+    assert not unknown, "their docstrings must name a module of agent/engine as the writer"
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,8 @@ def test_each_part_names_its_writer() -> None:
 )
 def test_no_module_of_the_engine_writes_the_field_of_another(path: str) -> None:
     """A module that needs a change calls a method of the writer."""
-    assert intruders(path, (ENGINE / path).read_text()) == []
+    found = intruders(path, (ENGINE / path).read_text())
+    assert not found, "call a method of the writer, which the docstring of the part names"
 
 
 def test_no_other_module_of_the_agent_writes_a_part() -> None:
@@ -158,7 +160,7 @@ def test_no_other_module_of_the_agent_writes_a_part() -> None:
         if ENGINE not in path.parents and "engine.model.vertex" in source:
             found += [each for each in intruders(path.as_posix(), source) if each.rpartition(": ")[2] not in INDIRECT]
 
-    assert found == []
+    assert not found, "only modules of agent/engine write vertices: ask the engine"
 
 
 @pytest.mark.parametrize(

@@ -71,20 +71,24 @@ def test_each_requisite_is_documented_and_has_its_row_in_the_tables(name: str) -
 def test_the_rows_are_consistent(kind) -> None:
     """Deliveries carry what the row carries; the replacement of a requisite gates alike and refreshes nothing."""
     carried = KINDS[kind.carries] if kind.carries else None
-    assert carried is None or carried._replace(quantifier=kind.quantifier)[1:3] == kind[1:3]
-    assert carried is None or (carried.carries, carried.refreshes) == (kind.carries, kind.refreshes)
+    if carried is not None:
+        same = (carried.gates, carried.carries, carried.refreshes) == (kind.gates, kind.carries, kind.refreshes)
+        assert same, "the row that `carries` names has other gates, carries or refreshes"
     replacement = KINDS.get(kind.without_refresh)
-    assert replacement is None or replacement[1:4] == kind[1:4]
-    assert replacement is None or not (replacement.refreshes or replacement.carries)
-    assert kind.refreshes or not kind.without_refresh
-    assert (kind.gates == "nothing") == (kind.targets == "either")
-    assert (kind.gates == "need") == (kind.name in PROBED)
+    if replacement is not None:
+        same = (replacement.gates, replacement.quantifier, replacement.targets) == kind[1:4]
+        assert same, "the row that `without_refresh` names has other gates, quantifier or targets"
+        assert not replacement.refreshes, "the row that `without_refresh` names must not refresh"
+        assert not replacement.carries, "the row that `without_refresh` names must carry nothing"
+    assert kind.refreshes or not kind.without_refresh, "`without_refresh` is for kinds that refresh"
+    assert (kind.gates == "nothing") == (kind.targets == "either"), "the gate `nothing` is for targets at any place"
+    assert (kind.gates == "need") == (kind.name in PROBED), "the gate `need` is for targets that come later"
 
 
 def test_each_gate_has_its_documentation_and_each_reason_its_comment() -> None:
     """A word that is also a reason of outcomes keeps a state from running, so it has a comment."""
-    assert {*GATES} == {*get_args(Gate)}
-    assert {*COMMENTS} == {*get_args(Word)} & {*get_args(Reason)}
+    assert {*GATES} == {*get_args(Gate)}, "GATES needs the meaning of each gate"
+    assert {*COMMENTS} == {*get_args(Word)} & {*get_args(Reason)}, "COMMENTS needs each word that is a reason"
 
 
 def test_names_are_unique() -> None:

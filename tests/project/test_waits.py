@@ -62,4 +62,4 @@ def test_all_waits_have_the_common_deadline() -> None:
     """`DEADLINE` of tests/support/deadline.py; the tests of the engine run in virtual time."""
     files = {path for path in TESTS.rglob("*.py") if TESTS / "engine" not in path.parents}
     found = [f"{path}:{line}" for path in sorted(files) for line in short(path.read_text())]
-    assert found == []
+    assert not found, "wait with DEADLINE of tests/support/deadline.py"
