@@ -74,6 +74,16 @@ class Systemd(ServiceProvider):
             await self._units.manager("ResetFailedUnit", "s", unit_name(name))
         await self._run_job(verb, name, timeout, wait=wait)
 
+    async def _set_enabled(self, name: str, enabled: bool) -> None:
+        now, verb = (await self._inspect(name)).extra, "enable" if enabled else "disable"
+        if now["script"]:
+            if not await self._units.boot.switch(name, now["script"], enabled):
+                await self._units.manager("Reload", timeout=RELOAD_TIMEOUT)
+        else:
+            await self._link(verb.capitalize(), name, now["unit"], (False, True) if enabled else (False,))
+
+    # -- changing the next boot ----------------------------------------------------------------------------------
+
     async def _demand_switch(self, verb: Literal["enable", "disable"], name: str, before: ServiceStatus) -> None:
         now = before.extra
         if now["script"]:
@@ -86,16 +96,6 @@ class Systemd(ServiceProvider):
             raise Permanent(f"cannot {verb} {name}: it is transient, a program has made it without a unit file")
         elif now["file_state"] == "enabled-runtime" and verb == "disable":
             raise Permanent(f"cannot disable {name}: a generator of systemd enables it at each boot; mask it")
-
-    async def _set_enabled(self, name: str, enabled: bool) -> None:
-        now, verb = (await self._inspect(name)).extra, "enable" if enabled else "disable"
-        if now["script"]:
-            if not await self._units.boot.switch(name, now["script"], enabled):
-                await self._units.manager("Reload", timeout=RELOAD_TIMEOUT)
-        else:
-            await self._link(verb.capitalize(), name, now["unit"], (False, True) if enabled else (False,))
-
-    # -- changing the next boot ----------------------------------------------------------------------------------
 
     async def mask(self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Forbid any start of a unit. Without `runtime`, a mask until the next boot does not suffice."""
