@@ -36,4 +36,4 @@ REFUSED: Mapping[str, str] = {
     "vault": "there is no vault: put the value into the pillar",
     "virt": "run virsh by cmd.run",
 }
-"""ExecutionFunction, or module of which no function exists -> what to use in its place."""
+"""Execution function, or Salt module without any function here -> what to use instead."""

@@ -42,7 +42,7 @@ class AtBoot(NamedTuple):
     partly: bool = False
     """Whether only some of the links that enable the unit exist."""
     script: str = ""
-    """The init script of which systemd generates the unit."""
+    """The init script from which systemd generates the unit."""
 
 
 class Boot:

@@ -114,7 +114,7 @@ class Site:
 
 
 def becomes(wanted: Any) -> Any:
-    """Wait until something is true, and return it."""
+    """Wait until the value is true, and return it."""
     until = time.monotonic() + DEADLINE
     while not (found := wanted()):
         assert time.monotonic() < until
@@ -136,7 +136,7 @@ def text_of(path: Path) -> str:
 
 
 def test_one_shot_runs_plan_create_and_find_nothing_to_do(site):
-    """Without an agent; the plugin ends with each run. No password appears anywhere."""
+    """There is no agent, and the plugin ends with each run. No password appears anywhere."""
     plan = site.tree("plan", check=2)
     first = site.tree("apply", check=0)
     second = site.tree("apply", check=0)
@@ -164,7 +164,7 @@ def test_a_plan_names_what_the_provider_refuses_with_file_and_line(site):
 
 
 def test_an_agent_repairs_drift_by_event_and_survives_the_death_of_its_plugin(site):
-    """The repair is drift in the history; after `kill -9` of the plugin, drift is repaired as well."""
+    """The history has the repair as drift. After `kill -9` of the plugin, drift is repaired, too."""
     with Agent(site.tree) as agent:
         assert site.note().read_text() == '["me", ["hello"]]'
         site.note().write_text('["me", ["other"]]')
@@ -191,7 +191,7 @@ def test_noop_reports_and_changes_nothing(site):
 
 
 def test_a_plugin_that_is_killed_while_it_creates_is_asked_again(site):
-    """The run fails for now, and the next one creates the note, once."""
+    """The run fails temporarily, and the next one creates the note, only once."""
     hold = site.root / "hold"
     hold.touch()
     agent = Agent(site.tree)
@@ -209,7 +209,7 @@ def test_a_plugin_that_is_killed_while_it_creates_is_asked_again(site):
 
 
 def test_an_agent_that_is_killed_knows_its_notes_when_it_starts_again(site):
-    """What is remembered is on the disk before the run goes on: nothing is created twice, and nothing changes."""
+    """The record is on the disk before the run continues, so nothing is created twice, and nothing changes."""
     agent = Agent(site.tree)
     agent.wait(site.note().exists, "the note")
     agent.wait(lambda: site.resource()["result"] is True, "the end of the run")
@@ -223,7 +223,7 @@ def test_an_agent_that_is_killed_knows_its_notes_when_it_starts_again(site):
 
 
 def test_a_changed_schema_is_used_after_a_reload_and_a_wrong_one_changes_nothing(site):
-    """The graph goes on while schema.json cannot be used."""
+    """The graph stays in force while schema.json is invalid."""
     with Agent(site.tree) as agent:
         site.schema("{}")
         agent.wait_log("is not the schema of a package")
@@ -239,7 +239,7 @@ def test_a_changed_schema_is_used_after_a_reload_and_a_wrong_one_changes_nothing
 
 
 def test_verbs_that_show_kinds_know_remote_ones_without_a_plugin(site):
-    """`doc`, `schema`, `check`, `show` and `fmt`; the plugin could not even start."""
+    """`doc`, `schema`, `check`, `show` and `fmt` work, although the plugin could not even start."""
     (site.root / "provider.py").unlink()
     doc, listed = site.tree("doc", "notes.note", check=0).stdout, site.tree("doc", check=0).stdout
     schema = json.loads(site.tree("schema", "states", check=0).stdout)
@@ -258,7 +258,7 @@ def test_verbs_that_show_kinds_know_remote_ones_without_a_plugin(site):
 
 
 def test_an_agent_that_is_killed_during_a_creation_asks_with_the_same_token_again(site):
-    """The token is on the disk before the provider is asked; `db remote` says that the end is not known."""
+    """The token is on the disk before the provider is called. `db remote` shows that the result is unknown."""
     hold, tokens = site.root / "hold", site.root / "tokens"
     hold.touch()
     agent = Agent(site.tree)

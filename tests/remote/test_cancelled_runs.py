@@ -1,4 +1,4 @@
-"""A run that is cancelled ends soon, and what it has changed is remembered and reported."""
+"""A cancelled run ends soon; its changes are recorded and reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from remote_bench import NotesPlugin
 
 
 class Slow:
-    """Lets a call of the provider wait, so that a test can cancel the run meanwhile."""
+    """Delays a call of the provider, so that a test can cancel the run meanwhile."""
 
     def __init__(self, notes: NotesPlugin, slow: str) -> None:
         self.called, self.go_on, self.given_up = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -31,7 +31,7 @@ class Slow:
         return await self._call(method, request, timeout)
 
     async def cancelled(self, run: Any) -> None:
-        """Cancel a run while the call waits, let the provider answer then, and demand that the run is cancelled."""
+        """Cancel a run while the call waits, let the provider answer, and check that the run is cancelled."""
         task = asyncio.create_task(run)
         async with asyncio.timeout(DEADLINE):
             await self.called.wait()
@@ -42,7 +42,7 @@ class Slow:
 
 
 async def test_a_run_that_is_cancelled_while_a_note_is_created_still_remembers_it(run, notes):
-    """The provider finishes soon; without the record, a second note would be created later."""
+    """The provider completes the creation soon. Without the record, a second note would be created later."""
     await Slow(notes, "Create").cancelled(run())
 
     assert run.record.id == "web"
@@ -50,7 +50,7 @@ async def test_a_run_that_is_cancelled_while_a_note_is_created_still_remembers_i
 
 @pytest.mark.parametrize("code", ["conflict", "retry", "failed", "fault"])
 async def test_a_run_that_is_cancelled_ends_even_if_the_change_fails(run, notes, code):
-    """A conflict does not start it again, so nothing is created after the cancellation."""
+    """A conflict does not start the run again, so nothing is created after the cancellation."""
 
     def failing(answer):
         answer.failure.code, answer.failure.message = code, "no"
@@ -70,7 +70,7 @@ async def test_a_note_that_is_half_made_when_the_run_is_cancelled_is_remembered(
 
 
 async def test_a_plan_that_is_cancelled_ends(run, notes):
-    """The answer to a question changes nothing, so it is not waited for."""
+    """The call changes nothing, so the run does not wait for the answer."""
     await Slow(notes, "Create").cancelled(run(apply=False))
 
     assert run.report.comment == ""
@@ -86,7 +86,7 @@ async def test_a_plan_that_is_cancelled_ends(run, notes):
     ],
 )
 async def test_a_change_that_is_done_when_the_run_is_cancelled_is_reported(run, notes, slow, more, comment):
-    """Else the history would lack it."""
+    """Otherwise, the history would lack the change."""
     await run()
     await Slow(notes, slow).cancelled(run(**more))
 
@@ -95,7 +95,7 @@ async def test_a_change_that_is_done_when_the_run_is_cancelled_is_reported(run, 
 
 
 async def test_a_replacement_that_is_cancelled_after_the_deletion_is_reported_as_a_removal(run, notes):
-    """Nothing is created in its place."""
+    """Nothing is created in place of the deleted note."""
     await run()
 
     def delete_first(answer):
@@ -111,7 +111,7 @@ async def test_a_replacement_that_is_cancelled_after_the_deletion_is_reported_as
 
 
 async def test_a_run_that_is_cancelled_twice_gives_up_its_call(run, notes):
-    """Else the change would go on without the run."""
+    """Otherwise, the change would continue without the run."""
     slow = Slow(notes, "Create")
     task = asyncio.create_task(run())
     async with asyncio.timeout(DEADLINE):

@@ -1,4 +1,4 @@
-"""Creations whose end is not known: their token is durable before them, and the same for each try."""
+"""Creations whose result is not known: the token is durable before the call, and the same for each attempt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Death(Exception):
 
 
 class Cloud:
-    """Runs networks of a cloud, which gives each a new identifier and finds none by its arguments."""
+    """Runs declarations of networks in a cloud that gives each a new identifier, and finds none by its arguments."""
 
     def __init__(self, directory: Path) -> None:
         self.things: dict[str, dict[str, Any]] = {}
@@ -34,7 +34,7 @@ class Cloud:
         return bool(await declared.check_apply(self.ctx, apply))
 
     async def die(self, block: str = "10.0.0.0/16") -> None:
-        """Run it until the cloud has made the network, which the agent does not learn any more."""
+        """Run the declaration until the cloud has created the network; then the agent dies before the answer."""
 
         def dead(answer: Any) -> Any:
             raise Death
@@ -46,12 +46,12 @@ class Cloud:
 
     @property
     def record(self) -> Any:
-        """What is remembered."""
+        """The record of the network."""
         return self.plugin.records.get("main")
 
     @property
     def tokens(self) -> list[str]:
-        """The tokens of all creations that the cloud was asked for."""
+        """The tokens of all requested creations."""
         return [each.subject.intent for each in self.plugin.requests if type(each).__name__ == "CreateRequest"]
 
     @property
@@ -68,7 +68,7 @@ def cloud(note: Any, tmp_path: Path) -> Cloud:
 
 
 async def test_an_agent_that_dies_before_it_has_the_identifier_creates_nothing_twice(cloud):
-    """The next run finds what was made by the token, which then has done its work."""
+    """The next run finds the network by the token, which is then removed."""
     await cloud.die()
     left = cloud.record
     right = await cloud.run()
@@ -80,7 +80,7 @@ async def test_an_agent_that_dies_before_it_has_the_identifier_creates_nothing_t
 
 
 async def test_a_provider_that_finds_nothing_by_the_token_gets_the_same_in_the_next_creation(cloud):
-    """Such as one that only hands it to its server."""
+    """Such a provider only passes the token to its server."""
     await cloud.die()
 
     def not_found(answer: Any) -> Any:
@@ -95,7 +95,7 @@ async def test_a_provider_that_finds_nothing_by_the_token_gets_the_same_in_the_n
 
 
 async def test_other_arguments_meanwhile_change_what_was_made(cloud):
-    """It is found by the token, not by the arguments."""
+    """The network is found by the token, not by the arguments."""
     await cloud.die()
     await cloud.run("10.9.0.0/16")
 
@@ -103,7 +103,7 @@ async def test_other_arguments_meanwhile_change_what_was_made(cloud):
 
 
 async def test_what_was_made_and_is_then_unwanted_is_deleted(cloud):
-    """And forgotten."""
+    """The network is deleted, and its record removed."""
     await cloud.die()
     await cloud.run(ensure="absent")
 
@@ -111,7 +111,7 @@ async def test_what_was_made_and_is_then_unwanted_is_deleted(cloud):
 
 
 async def test_a_replacement_that_was_not_remembered_is_not_made_twice(cloud):
-    """The former network is deleted in the end."""
+    """The former network is deleted at the end."""
     await cloud.run()
     await cloud.die("10.1.0.0/16")
     left, both = cloud.record, [*cloud.blocks]
@@ -124,7 +124,7 @@ async def test_a_replacement_that_was_not_remembered_is_not_made_twice(cloud):
 
 @pytest.mark.parametrize(("code", "error", "same"), [("retry", Temporary, True), ("permanent", Permanent, False)])
 async def test_a_failure_keeps_the_token_unless_the_provider_says_that_nothing_was_made(cloud, code, error, same):
-    """A failure for now may have come too late to keep the server from making it."""
+    """After a temporary failure, the server may still have created the network."""
 
     def failed(answer: Any) -> Any:
         answer.failure.code = code
@@ -144,7 +144,7 @@ async def test_a_failure_keeps_the_token_unless_the_provider_says_that_nothing_w
 
 
 async def test_a_plan_writes_no_token(cloud):
-    """It creates nothing."""
+    """A plan creates nothing, so it needs no token."""
     await cloud.run(apply=False)
 
     assert cloud.record is None

@@ -1,4 +1,4 @@
-"""Deletions that wait: of what a replacement has left, and of absent resources that others refer to."""
+"""Deletions that wait: of former resources after a replacement, and of absent resources to which others refer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Cloud:
         return self.engine.plugin
 
     async def run(self, *texts: str, **options: Any) -> list[str]:
-        """Apply these states, one after the other, in a process of its own; return what was done or failed."""
+        """Apply these states one after the other, by a new engine; return what was done or failed."""
         self.engine.outcomes.clear()
         async with self.engine.running(texts[0], **options) as engine:
             for text in texts[1:]:
@@ -54,7 +54,7 @@ class Cloud:
         return [self.engine.of(name).result for name in NAMES]
 
     def refuse(self, method: str, code: str = "failed") -> None:
-        """Let the provider refuse these calls, without doing anything."""
+        """Make the provider refuse these calls without any effect."""
         call = self.plugin.connection.call
 
         async def refusing(name: str, request: Any, timeout: float | None = None) -> Any:
@@ -76,7 +76,7 @@ def cloud(note: Any, tmp_path: Path) -> Cloud:
 
 
 async def test_a_former_resource_goes_after_those_that_get_the_new_one(cloud):
-    """Each of the three is replaced before the first is deleted; else the cloud would refuse."""
+    """All three are replaced before the first is deleted; otherwise the cloud would refuse."""
     said = await cloud.run(STATES, OTHER)
 
     assert [each.partition(",")[0] for each in said[3:6]] == [
@@ -92,7 +92,7 @@ async def test_a_former_resource_goes_after_those_that_get_the_new_one(cloud):
 
 
 async def test_a_deletion_after_a_repair_of_drift_is_no_repair(cloud, monkeypatch):
-    """It would be counted as one more, and the log would not say what was removed."""
+    """Otherwise, it would count as another repair, and the log would not say what was removed."""
     remote = DECLARED["aws-ec2.vpc"].remote
     monkeypatch.setattr(remote, "remote", replace(remote.remote, poll=0.02))
     async with cloud.engine.running(VPC + GROUP):
@@ -104,7 +104,7 @@ async def test_a_deletion_after_a_repair_of_drift_is_no_repair(cloud, monkeypatc
 
 
 async def test_a_resource_that_is_replaced_again_has_several_former_ones(cloud):
-    """The deletion of the first one fails; all of them go as soon as that succeeds."""
+    """The deletion of the first one fails. All of them are deleted as soon as this succeeds."""
     await cloud.run(VPC + GROUP)
     cloud.things["squatter"] = {"name": "squatter", "vpc": "vpc-1"}
     again = VPC.replace("10.0.", "10.2.")
@@ -121,7 +121,7 @@ async def test_a_resource_that_is_replaced_again_has_several_former_ones(cloud):
 
 
 async def test_absent_resources_go_before_those_that_they_refer_to(cloud):
-    """In one run, by the references alone; afterwards nothing is left to do, with an empty journal as well."""
+    """The references determine the order, in one run. Afterwards nothing is left to do, even with an empty journal."""
     await cloud.run(STATES)
     said = await cloud.run(GONE)
     again, results = await cloud.run(GONE), cloud.results
@@ -134,7 +134,7 @@ async def test_absent_resources_go_before_those_that_they_refer_to(cloud):
 
 
 async def test_a_plan_knows_what_of_absent_resources_would_go(cloud):
-    """The identifiers are known without a change, and that the cloud refuses to delete what is in use is no news."""
+    """The identifiers are known without a change. A refusal because the resource is in use is not reported."""
     await cloud.run(STATES)
     said = await cloud.run(GONE, noop=True)
 
@@ -143,7 +143,10 @@ async def test_a_plan_knows_what_of_absent_resources_would_go(cloud):
 
 
 async def test_a_plan_tells_what_the_provider_would_refuse_as_long_as_others_use_the_resource(cloud):
-    """It is no failure, since the users go first; `apply` asks when they are gone. Without a user it is one."""
+    """It is not a failure, because the users are deleted first, and `apply` checks again then.
+
+    Without users it is a failure.
+    """
     call = cloud.plugin.connection.call
 
     async def refusing(name: str, request: Any, timeout: float | None = None) -> Any:
@@ -164,7 +167,7 @@ async def test_a_plan_tells_what_the_provider_would_refuse_as_long_as_others_use
 
 
 async def test_a_written_order_and_references_agree(cloud):
-    """The peer requires that the network is deleted first, and waits for that, though another one must go before."""
+    """The peer requires the deletion of the network, and waits for it, although another one must come first."""
     require = "    - require: [{aws-ec2: main}]\n"
     peer = PEER.partition("    - ingress")[0]
     await cloud.run(VPC + GROUP + peer)
@@ -174,7 +177,7 @@ async def test_a_written_order_and_references_agree(cloud):
 
 
 async def test_an_absent_resource_is_found_without_what_does_not_identify_it(cloud):
-    """What it refers to by such an argument never existed for this agent; the resource exists all the same."""
+    """The target of such an argument never existed for this agent, but the resource exists."""
     await cloud.run(PEER.replace("{ref: web}", "securitygroup-7"))
     said = await cloud.run(VPC + ABSENT + GROUP + ABSENT + PEER + ABSENT)
 
@@ -183,7 +186,7 @@ async def test_an_absent_resource_is_found_without_what_does_not_identify_it(clo
 
 
 async def test_nothing_goes_while_a_user_fails(cloud):
-    """The former network stays until its group has run, although the agent starts anew in between."""
+    """The former network stays until its group has run, even if the agent is restarted in between."""
     await cloud.run(STATES)
     cloud.refuse("Update")
     failed, results = await cloud.run(OTHER), cloud.results
@@ -206,7 +209,7 @@ async def test_nothing_goes_while_a_user_fails(cloud):
 
 
 async def test_a_deletion_that_fails_blocks_no_user(cloud):
-    """The users have what they need. The next check tries the deletion again, and says in between that it failed."""
+    """The users have what they need. The failure is reported until the next check, which tries the deletion again."""
     cloud.things["squatter"] = {"name": "squatter", "vpc": "vpc-1"}
     async with cloud.engine.running(VPC + GROUP) as engine:
         await engine.swap(cloud.engine.compiled(VPC.replace("10.0", "10.1") + GROUP))
@@ -228,7 +231,7 @@ async def test_a_deletion_that_fails_blocks_no_user(cloud):
 
 
 async def test_the_deletion_of_an_absent_resource_that_fails_is_tried_alone_the_next_time(cloud):
-    """What referred to it is gone already, and what it refers to waits for it."""
+    """The resources that referred to it are deleted already, and those that it refers to wait for it."""
     await cloud.run(STATES)
     cloud.things["squatter"] = {"name": "squatter", "vpc": "securitygroup-2"}
     async with cloud.engine.running(GONE) as engine:
@@ -247,7 +250,7 @@ async def test_the_deletion_of_an_absent_resource_that_fails_is_tried_alone_the_
 
 
 async def test_what_requires_an_absent_resource_does_not_run_if_it_cannot_be_deleted(cloud):
-    """That nothing refers to it is the difference."""
+    """Unlike in the other tests, nothing refers to the absent resource."""
     await cloud.run(VPC)
     cloud.things["squatter"] = {"name": "squatter", "vpc": "vpc-1"}
     said = await cloud.run(VPC + ABSENT + "next:\n  test.succeed_with_changes:\n    - require: [{aws-ec2: main}]\n")

@@ -24,7 +24,7 @@ def agent(note: Any, notes: NotesPlugin, tmp_path: Path) -> RemoteEngine:
 
 
 async def test_an_event_of_the_plugin_leads_to_a_repair_that_is_attributed_as_drift(agent, tmp_path):
-    """The plugin reports the identifier; nothing polls."""
+    """The plugin reports the identifier; there is no polling."""
     async with agent.running(NOTE):
         agent.outcomes.clear()
         (tmp_path / "notes/web").write_text('["me", ["other"]]')
@@ -38,7 +38,7 @@ async def test_an_event_of_the_plugin_leads_to_a_repair_that_is_attributed_as_dr
 
 
 async def test_drift_of_a_kind_without_events_is_found_by_a_poll(agent, tmp_path):
-    """`why` says how often it is checked, and speaks of no event; a check that finds nothing is no activity."""
+    """`why` shows the interval instead of events. A check that finds nothing does not count as activity."""
     note_kind(poll=0.02)
     async with agent.running(NOTE) as engine:
         coming = explain(next(iter(engine.view.graph)), engine.view)["next"]
@@ -52,7 +52,7 @@ async def test_drift_of_a_kind_without_events_is_found_by_a_poll(agent, tmp_path
 
 
 async def test_a_resource_whose_changes_are_not_seen_is_shown_so_and_checked_afterwards(agent, tmp_path):
-    """Nothing runs meanwhile; a failure is tried again at once, not after its backoff."""
+    """Nothing runs meanwhile. A failed resource is retried at once, not after its backoff."""
     async with agent.running(NOTE) as engine:
         agent.plugin.events.put_nowait(Unwatched("the server is down"))
         while not engine.view.unwatched:
@@ -76,7 +76,7 @@ async def test_a_resource_whose_changes_are_not_seen_is_shown_so_and_checked_aft
 
 
 async def test_what_is_polled_is_checked_as_soon_as_the_plugin_sees_changes_again(agent, monkeypatch):
-    """A failure does not wait for its backoff, as it does after a poll."""
+    """A failed resource does not wait for its backoff, as it would after a poll."""
     note_kind(poll=3600)
     again = asyncio.Event()
 
@@ -109,7 +109,7 @@ async def test_an_identifier_is_received_by_another_state(agent, tmp_path):
 
 
 async def test_arguments_that_the_provider_refuses_are_reported_with_their_lines(agent, tmp_path):
-    """As the compiler reports others."""
+    """They are reported like arguments that the compiler refuses."""
     async with agent.running(NOTE.replace("owner: me", "owner: nobody")):
         failed = agent.of("notes.note[the note]")
 
@@ -119,7 +119,7 @@ async def test_arguments_that_the_provider_refuses_are_reported_with_their_lines
 
 @pytest.mark.parametrize(("reverse", "left"), [("", True), ("    - reverse: true\n", False)])
 async def test_a_state_that_is_removed_deletes_nothing_unless_it_is_reversed(agent, tmp_path, reverse, left):
-    """With `reverse` the agent restores that there was no note, and forgets it."""
+    """With `reverse`, the agent deletes the note, because there was none before, and removes its record."""
     async with agent.running(NOTE + reverse) as engine:
         await engine.swap(agent.compiled("other:\n  test.nop: []\n"))
         await engine.settle()
@@ -129,7 +129,7 @@ async def test_a_state_that_is_removed_deletes_nothing_unless_it_is_reversed(age
 
 
 async def test_a_conflict_with_another_state_is_found_before_anything_runs(agent):
-    """Two states of one note."""
+    """The conflict is between two states of one note."""
     with pytest.raises(CompileError, match="ensure differs"):
         agent.compiled(NOTE + NOTE.replace("the note", "another") + "    - ensure: absent\n")
 
@@ -162,7 +162,7 @@ other:
 
 
 async def test_references_get_the_identifiers_of_what_they_name(note, tmp_path):
-    """What is referred to is created first; when it is replaced, those that refer to it get its new identifier."""
+    """The target is created first. When it is replaced, the resources that refer to it get the new identifier."""
     things: dict[str, Any] = {}
     cloud_kinds()
     agent = RemoteEngine(tmp_path, cloud_plugin(things))
@@ -186,7 +186,7 @@ async def test_references_get_the_identifiers_of_what_they_name(note, tmp_path):
 
 
 async def test_what_refers_to_a_resource_is_checked_after_its_repair(note, tmp_path):
-    """A database that was dropped takes its tables with it, whose events may be lost; its identifier is the same."""
+    """A dropped database loses its tables, whose events may be lost, too; its identifier stays the same."""
     things: dict[str, Any] = {}
     cloud_kinds()
     agent = RemoteEngine(tmp_path, cloud_plugin(things, named=True))
@@ -202,7 +202,7 @@ async def test_what_refers_to_a_resource_is_checked_after_its_repair(note, tmp_p
 
 
 async def test_a_reference_is_unknown_in_a_plan_until_its_resource_exists(note, tmp_path):
-    """The plan says for what it waits."""
+    """The plan names the resource that it waits for."""
     cloud_kinds()
     agent = RemoteEngine(tmp_path, cloud_plugin({}))
     async with agent.running(CLOUD, noop=True):

@@ -1,4 +1,4 @@
-"""One-shot runs read remote resources ahead of their turns, and use no result that may be out of date."""
+"""One-shot runs read remote resources in advance, and use no result that may be outdated."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def note(name: str, more: str = "") -> str:
 
 
 class NotesHost(LocalHost):
-    """The machine, with the plugin of the test."""
+    """A host with the plugin of the test."""
 
     used: NotesPlugin
     ahead: ReadAhead
@@ -66,12 +66,12 @@ class OneRun:
         """Called after each outcome."""
 
     def write(self, *names: str, text: str = TEXT) -> None:
-        """Write notes past the provider."""
+        """Write notes without the provider."""
         for each in names:
             (self.directory / "notes" / each).write_text(text)
 
     def text(self, name: str) -> str:
-        """Return what a note is."""
+        """Return the content of a note."""
         return (self.directory / "notes" / name).read_text()
 
     async def run(self, states: str) -> list[int]:
@@ -102,14 +102,14 @@ class OneRun:
 
 @pytest.fixture
 def once(note: Any, notes: NotesPlugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OneRun:
-    """One-shot runs; on a busy machine, no request takes too long, and no result is too old."""
+    """One-shot runs with limits of time that are long enough for busy machines."""
     monkeypatch.setattr(read_ahead, "QUICK", DEADLINE)
     monkeypatch.setattr(read_ahead, "FRESH", DEADLINE)
     return OneRun(tmp_path, notes)
 
 
 async def test_a_thousand_resources_as_declared_need_few_requests(once):
-    """Each is read once; the requests grow."""
+    """Each resource is read once, and requests become larger."""
     names = [f"n{number}" for number in range(1000)]
     once.write(*names)
     requests = await once.run("".join(map(note, names)))
@@ -121,7 +121,7 @@ async def test_a_thousand_resources_as_declared_need_few_requests(once):
 
 
 async def test_resources_that_are_created_are_not_read_in_vain(once):
-    """Each creation may change the others, so nothing is read ahead."""
+    """Each creation may change other resources, so nothing is read in advance."""
     requests = await once.run("".join(note(f"n{number}") for number in range(50)))
 
     assert requests == [1] * 50
@@ -129,7 +129,7 @@ async def test_resources_that_are_created_are_not_read_in_vain(once):
 
 
 async def test_what_another_state_has_changed_meanwhile_is_read_after_it(once, tmp_path):
-    """The file of a note is changed by a state of another kind, after the note was read with the one before."""
+    """A state of another kind changes the file of a note after the note was read in advance."""
     once.write(*"abcde")
     contents = json.dumps('["you", []]')
     other = f"{tmp_path}/notes/e:\n  file.managed:\n    - contents: {contents}\n"
@@ -141,7 +141,7 @@ async def test_what_another_state_has_changed_meanwhile_is_read_after_it(once, t
 
 
 async def test_what_a_change_of_the_package_has_changed_is_read_after_it(once):
-    """The provider changes another resource as well, such as what is in a database that is replaced."""
+    """The provider may also change another resource, such as a table in a replaced database."""
     once.write(*"abce")
     once.write("d", text='["me", ["other"]]')
     write = once.plugin.notes.write
@@ -161,7 +161,7 @@ async def test_what_a_change_of_the_package_has_changed_is_read_after_it(once):
 
 @pytest.mark.parametrize(("fresh", "noticed"), [(0.0, True), (60.0, False)])
 async def test_a_result_is_forgotten_after_some_seconds(once, monkeypatch, fresh, noticed):
-    """Something outside of the states may have changed the resource meanwhile."""
+    """Another program may have changed the resource meanwhile."""
     monkeypatch.setattr(read_ahead, "FRESH", fresh)
     once.write(*"abcde")
     once.after = lambda outcome: once.write("e", text='["me", []]') if outcome.identity == "notes.note[d]" else None
@@ -171,7 +171,7 @@ async def test_a_result_is_forgotten_after_some_seconds(once, monkeypatch, fresh
 
 
 async def test_a_failed_request_for_many_makes_no_other_resource_fail(once):
-    """Each is read alone then: here the provider cannot answer for two together."""
+    """After the failure, each resource is read alone. The provider of the test cannot read two together."""
     once.write("a", "b", "c", "d")
     call = once.plugin.call
 
@@ -189,7 +189,7 @@ async def test_a_failed_request_for_many_makes_no_other_resource_fail(once):
 
 
 async def test_the_failure_of_one_resource_is_its_own(once):
-    """It is asked again when it is due; the others have their results."""
+    """That resource is read again in its turn; the others have their results."""
     once.write("a", "b", "read-fails", "d", "e")
     await once.run("".join(map(note, ("a", "b", "read-fails", "d", "e"))))
     failed = [identity for identity, each in once.outcomes.items() if each.result is False]
@@ -199,7 +199,7 @@ async def test_the_failure_of_one_resource_is_its_own(once):
 
 
 async def test_resources_whose_reading_takes_long_are_not_read_together(once, monkeypatch):
-    """A request for many of them would not be answered in time."""
+    """A request for many slow resources would exceed the timeout."""
     monkeypatch.setattr(read_ahead, "QUICK", 0.0)
     once.write("a", "b", "c", "d")
 
@@ -228,7 +228,7 @@ def site(tmp_path: Path) -> Tree:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many resources each request has read, in this process; on a busy machine, none takes too long."""
+    """Numbers of resources in each request of this process. Timeouts are long, for busy machines."""
     monkeypatch.setattr(read_ahead, "QUICK", DEADLINE)
     monkeypatch.setattr(read_ahead, "FRESH", DEADLINE)
     found: list[int] = []
@@ -243,7 +243,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_plan_and_apply_read_ahead(site, tmp_path, asked):
-    """A plan also does where much would change: it changes nothing. Two starts of a plugin take a second."""
+    """A plan reads in advance even if much would change, because it changes nothing.
+
+    Two starts of a plugin take a second.
+    """
     names = [f"n{number}" for number in range(30)]
     site.sls("notes", "".join(map(note, names)))
     site("plan", check=2)
@@ -256,7 +259,7 @@ def test_plan_and_apply_read_ahead(site, tmp_path, asked):
 
 
 def test_apply_repairs_what_a_command_of_the_states_has_changed_before(site, tmp_path, asked):
-    """The note was read ahead, and is read again."""
+    """The note was read in advance, and is read again."""
     for each in "abcde":
         (tmp_path / "notes" / each).write_text(TEXT)
     command = f"break it:\n  cmd.run:\n    - name: echo '[\"me\", []]' >{tmp_path}/notes/e\n"

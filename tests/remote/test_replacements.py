@@ -1,4 +1,4 @@
-"""A note is replaced as a whole: in which order, and what is left if that is interrupted."""
+"""The replacement of a note: the order of calls, and the state after an interruption."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from holdfast.resources.errors import Temporary
 
 
 def busy(answer: Any) -> Any:
-    """Return a failure for now in place of an answer. The provider has done what it was asked."""
+    """Return a temporary failure in place of the answer, although the provider has made the change."""
     answer.failure.code, answer.failure.message = "retry", "busy"
     return answer
 
 
 async def test_a_plan_says_that_a_change_replaces(run):
-    """The verb is another one than for a change, and the reason is named."""
+    """The verb is not that of a change, and the plan has the reason."""
     await run()
     await run(apply=False, owner="you")
 
@@ -26,7 +26,7 @@ async def test_a_plan_says_that_a_change_replaces(run):
 
 
 async def test_a_replacement_creates_before_it_deletes(run, notes):
-    """Between the two calls the agent remembers that the former one is still there."""
+    """Between the two calls, the record has the former note."""
     await run()
     await run(name="other")
 
@@ -36,7 +36,7 @@ async def test_a_replacement_creates_before_it_deletes(run, notes):
 
 
 async def test_a_replacement_deletes_first_if_the_schema_says_so(run, notes):
-    """What the provider answers decides."""
+    """The answer of the provider determines the order."""
     await run()
 
     def delete_first(answer):
@@ -50,7 +50,7 @@ async def test_a_replacement_deletes_first_if_the_schema_says_so(run, notes):
 
 
 async def test_what_an_interrupted_replacement_has_left_is_deleted_by_the_next_run(run, notes):
-    """The deletion failed after the new one was made and remembered."""
+    """The deletion failed after the new note was created and recorded."""
     await run()
     notes.answers["Delete"] = busy
     with pytest.raises(Temporary, match="busy"):
@@ -69,7 +69,7 @@ async def test_what_an_interrupted_replacement_has_left_is_deleted_by_the_next_r
 
 @pytest.mark.parametrize("made", ["other", "partial"])
 async def test_a_replacement_that_is_taken_back_keeps_the_former_note(run, notes, made):
-    """It could not be deleted yet, or the new one was not finished; then the state names it again."""
+    """The state declares the former note again before it was deleted, or while the new one is incomplete."""
     await run(name="delete-waits")
     before = run.file("delete-waits").stat().st_ino
     with pytest.raises(Temporary):
@@ -106,7 +106,7 @@ async def test_a_replacement_that_is_half_done_deletes_the_former_one_when_it_is
     [({"ensure": "absent"}, set()), ({"name": "third"}, {"third"})],
 )
 async def test_the_former_note_does_not_stay_if_the_half_made_one_is_unwanted_or_lost(run, more, left):
-    """It is deleted although the replacement is never finished, or is made anew."""
+    """The former note is deleted although the replacement is never completed, or starts again."""
     await run()
     with pytest.raises(Temporary):
         await run(name="partial")
@@ -120,7 +120,7 @@ async def test_the_former_note_does_not_stay_if_the_half_made_one_is_unwanted_or
 
 @pytest.mark.parametrize("delete_first", [False, True])
 async def test_a_half_made_replacement_that_is_replaced_again_leaves_nothing(run, notes, delete_first):
-    """Neither the first note nor any of the half-made ones stays when the last one is finished."""
+    """Neither the first note nor any incomplete one stays when the last one is complete."""
     await run()
     for name in ("partial", "part-x"):
         with pytest.raises(Temporary):
@@ -142,7 +142,7 @@ async def test_a_half_made_replacement_that_is_replaced_again_leaves_nothing(run
 
 
 async def test_a_note_that_is_found_in_place_of_the_former_one_is_not_deleted(run, notes):
-    """The former note is gone, and the provider finds notes by their arguments: it has found the new one."""
+    """The former note no longer exists. The provider finds notes by their arguments, so it has found the new one."""
     await run()
     notes.records["the note"] = run.record._replace(replaced=("former",))
 
@@ -162,7 +162,7 @@ async def test_a_note_that_is_found_in_place_of_the_former_one_is_not_deleted(ru
 
 
 async def test_a_replacement_in_place_deletes_nothing(run):
-    """The new one has the identifier of the former one."""
+    """The new note has the identifier of the former one."""
     await run()
     await run(owner="you")
 

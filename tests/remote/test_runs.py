@@ -1,4 +1,4 @@
-"""One run of a remote resource: which calls it makes, what it changes, remembers and reports."""
+"""One run of a remote resource: its calls, changes, records and reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from remote_runs import WEB
 
 
 async def test_a_note_is_created_and_the_next_check_is_one_call(run):
-    """The first run creates it and remembers it; the second one only reads, and writes nothing."""
+    """The first run creates and records the note; the second one only reads, and writes nothing."""
     first = await run()
     report, calls, record = run.report, [*run.calls], run.record
     second = await run()
@@ -28,7 +28,7 @@ async def test_a_note_is_created_and_the_next_check_is_one_call(run):
 
 
 async def test_a_creation_tells_what_the_state_declares_and_what_the_provider_has_set(run):
-    """Not the defaults: `lines` is empty unless the state says otherwise. A plan does not know the size yet."""
+    """The report has no defaults, such as empty `lines`. A plan does not know the size yet."""
     await run(apply=False, lines=[], password="hunter22")
     planned = run.report.changes
     await run(lines=[], password="hunter22")
@@ -46,7 +46,7 @@ async def test_a_creation_tells_what_the_state_declares_and_what_the_provider_ha
 
 
 async def test_a_plan_changes_nothing_and_does_not_call_the_authors_code(run, notes):
-    """The provider is asked with `dry_run`, which ends in the stub."""
+    """The call has `dry_run`, which the stub handles."""
     right = await run(apply=False)
 
     assert right is False
@@ -80,7 +80,7 @@ async def test_drift_is_repaired_with_one_update(run, notes):
     ],
 )
 async def test_a_plan_tells_that_the_provider_would_refuse_a_deletion(run, more, told):
-    """As `apply` would; that follows from `refusal` of the provider."""
+    """The plan has the error of `apply`, from the provider's `refusal`."""
     await run(name="kept")
     with pytest.raises(Permanent) as caught:
         await run(apply=False, **{"name": "kept", **more})
@@ -91,7 +91,7 @@ async def test_a_plan_tells_that_the_provider_would_refuse_a_deletion(run, more,
 
 
 async def test_an_absent_note_is_deleted_and_forgotten(run):
-    """Deleting what is not there is no change."""
+    """The deletion of a missing note is not a change."""
     await run()
     first = await run(ensure="absent")
     report = run.report
@@ -106,7 +106,7 @@ async def test_an_absent_note_is_deleted_and_forgotten(run):
 
 
 async def test_a_note_that_was_deleted_by_others_is_created_again(run):
-    """That it is gone is no error."""
+    """A missing note is not an error."""
     await run()
     run.file().unlink()
     await run()
@@ -116,7 +116,7 @@ async def test_a_note_that_was_deleted_by_others_is_created_again(run):
 
 
 async def test_a_create_that_fails_half_way_is_remembered_and_the_retry_is_an_update(run):
-    """Even if the state that the provider reads looks finished."""
+    """The retry is an update even if the state that the provider reads looks complete."""
     with pytest.raises(Temporary, match="the disk was full half-way"):
         await run(name="partial")
     record, report = run.record, run.report
@@ -132,7 +132,7 @@ async def test_a_create_that_fails_half_way_is_remembered_and_the_retry_is_an_up
 
 
 async def test_a_half_made_note_is_remembered_even_if_its_state_is_wrong(run, notes):
-    """Else the retry would create a second one."""
+    """Otherwise, the retry would create a second note."""
 
     def wrong(answer):
         answer.state = b"{}"
@@ -157,7 +157,7 @@ async def test_a_half_made_note_is_remembered_even_if_its_state_is_wrong(run, no
     ],
 )
 async def test_failures_of_the_provider_are_those_of_the_run(run, name, error, said):
-    """An author's mistake is named as such, with the call and the kind."""
+    """A mistake of the provider's author is reported as such, with the call and the kind."""
     with pytest.raises(error, match=said):
         await run(name=name)
 
@@ -210,7 +210,7 @@ async def test_arguments_that_the_provider_refuses_are_named(run):
 
 
 async def test_a_conflict_is_tried_again_with_what_is_there_then(run, notes, monkeypatch):
-    """Something else changes the note between Read and Update, once; then the run succeeds."""
+    """Another program changes the note once between Read and Update; then the run succeeds."""
     await run()
     run.file().write_text('["me", ["other"]]')
 
@@ -227,7 +227,7 @@ async def test_a_conflict_is_tried_again_with_what_is_there_then(run, notes, mon
 
 
 async def test_endless_conflicts_end_with_an_error_that_may_be_tried_again(run, notes):
-    """The engine decides when."""
+    """The engine decides when to retry."""
     await run()
     run.file().write_text('["me", ["other"]]')
     count = iter(range(100))
@@ -242,7 +242,7 @@ async def test_endless_conflicts_end_with_an_error_that_may_be_tried_again(run, 
 
 
 async def test_a_password_is_sent_again_only_if_another_one_is_declared(run, notes):
-    """Only a salted hash is remembered, and no report shows the value."""
+    """The record has only a salted hash, and no report shows the value."""
     await run(password="hunter22")
     first = run.record
     same = await run(password="hunter22")
@@ -266,7 +266,7 @@ async def test_the_hash_of_a_password_is_salted(run):
 
 
 async def test_a_note_that_was_there_before_is_adopted_and_its_password_is_set_once(run):
-    """What was never sent cannot be known to be right."""
+    """The agent cannot know whether a password that it never sent is right."""
     run.file().write_text('["me", ["hello"]]')
     plain = await run()
     adopted = run.record
@@ -278,7 +278,7 @@ async def test_a_note_that_was_there_before_is_adopted_and_its_password_is_set_o
 
 
 async def test_a_state_of_an_older_version_is_upgraded(run, notes):
-    """The provider gets what was remembered, with its version."""
+    """The provider gets the recorded state with its version."""
     await run()
     old = b'{"name": "web", "owner": "me", "text": "hello"}'
     notes.records["the note"] = run.record._replace(state=old, version=1)
@@ -310,7 +310,7 @@ async def test_what_others_receive_is_sent(run):
 
 
 async def test_the_watch_reports_events_of_this_note_alone(run, note, notes):
-    """The identifier is that of the last run, or what is remembered."""
+    """The identifier is that of the last run, or of the record."""
     await run()
     note.remote.ids.clear()
     watch = note.declare(**WEB).watch(run.ctx)
@@ -334,7 +334,7 @@ async def test_a_kind_without_events_is_checked_at_its_interval(run, note, monke
 
 
 async def test_what_a_failed_change_has_done_is_found_out_afterwards(run, notes, monkeypatch):
-    """The provider changes the note and then fails; the engine asks for the changes."""
+    """The provider changes the note and then fails; the engine determines the changes."""
     await run()
     run.file().write_text('["me", ["other"]]')
     write = type(notes.notes).write
@@ -353,7 +353,7 @@ async def test_what_a_failed_change_has_done_is_found_out_afterwards(run, notes,
 
 
 async def test_an_upgraded_state_is_stored_even_if_nothing_else_has_changed(run, notes):
-    """Else it would be upgraded in each run."""
+    """Otherwise, each run would upgrade the state."""
     await run()
     notes.records["the note"] = run.record._replace(version=3)
     await run()
@@ -362,7 +362,7 @@ async def test_an_upgraded_state_is_stored_even_if_nothing_else_has_changed(run,
 
 
 async def test_a_reversal_describes_what_was_there(run, note):
-    """Nothing was there: the reversal deletes. A note was there: the reversal restores it."""
+    """If there was no note, the reversal deletes it; if there was one, the reversal restores it."""
     nothing = await note.declare(**WEB).inverse(run.ctx)
     run.file().write_text('["you", ["old"]]')
     something = await note.declare(**WEB, password="hunter22").inverse(run.ctx)
@@ -372,7 +372,7 @@ async def test_a_reversal_describes_what_was_there(run, note):
 
 
 def test_the_reversal_of_a_state_works_on_the_resource_of_that_state(note):
-    """Both have the same name in what is remembered."""
+    """Both have the same name in the records."""
     key = note.remote.key
 
     assert key("notes.note[web]") == "web"

@@ -94,7 +94,7 @@ def test_a_remote_kind_is_named_by_its_package_and_folders(states):
 
 
 def test_all_violations_are_reported_together_at_their_lines(states):
-    """Those within lists and mappings as well, each with the most similar name."""
+    """Violations within lists and mappings are reported, too. Each has the most similar name."""
     found = states.problems(
         "web:\n"
         "  aws-ec2.security_group:\n"
@@ -138,7 +138,7 @@ def test_rules_of_several_arguments_are_checked(states):
 
 
 def test_a_misspelt_kind_is_named_with_the_most_similar_one(states):
-    """Families with dashes are named like others."""
+    """Families with dashes are suggested, too."""
     function, family = (states.problems(text) for text in ("a:\n  aws-ec2.vcp: []\n", "a:\n  aws-ec3.vpc: []\n"))
 
     assert function[0][1:] == (
@@ -150,7 +150,7 @@ def test_a_misspelt_kind_is_named_with_the_most_similar_one(states):
 
 
 def test_a_reference_makes_an_edge_and_is_known_later(states):
-    """The state that is referred to runs first; its identifier is put in the place of the reference."""
+    """The target runs first; its identifier replaces the reference."""
     group = GROUP + "    - ingress: [{protocol: tcp, from_port: 1, to_port: 2, source_group: {ref: other}}]\n"
     calls = states(group + VPC + GROUP.replace("web:", "other:", 1)).calls
     web = next(call for call in calls if call.identity == "aws-ec2.security_group[web]")
@@ -170,7 +170,7 @@ def test_a_reference_makes_an_edge_and_is_known_later(states):
 
 
 def test_an_identifier_is_accepted_as_text(states):
-    """The resource need not be declared."""
+    """The resource of the identifier need not be declared."""
     (call,) = states(GROUP.replace("{ref: main}", "vpc-7")).calls
 
     assert call.resource.given()["vpc"] == "vpc-7"
@@ -237,7 +237,7 @@ def test_a_required_argument_may_be_received(states):
 
 
 def test_a_wrong_secret_is_not_shown(states):
-    """Neither the value nor the line."""
+    """The error shows neither the value nor the line."""
     with pytest.raises(CompileError) as caught:
         states(NOTE + "    - password: [hunter22]\n")
 
@@ -245,7 +245,7 @@ def test_a_wrong_secret_is_not_shown(states):
 
 
 def test_what_is_deprecated_is_warned_about_at_its_line(states):
-    """An argument, and the kind."""
+    """There is a warning for the argument and for the kind."""
     model = notes_package.NOTE
     fields = tuple(replace(each, deprecated="use owners") if each.name == "owner" else each for each in model.fields)
     old = replace(model, fields=fields, remote=replace(model.remote, deprecated="use notes.paper"))
@@ -260,7 +260,7 @@ def test_what_is_deprecated_is_warned_about_at_its_line(states):
 
 
 def test_what_is_deprecated_within_a_struct_is_warned_about_at_its_line(states):
-    """A member, and the struct itself; what is not given is not warned about."""
+    """There are warnings for a member and for the struct itself, but not for members that are not given."""
     line = notes_package.LINE
     numbered = tuple(replace(each, deprecated="count") if each.name == "number" else each for each in line.fields)
     old = replace(line, fields=numbered, deprecated="use text")
@@ -275,7 +275,7 @@ def test_what_is_deprecated_within_a_struct_is_warned_about_at_its_line(states):
 
 
 def test_states_of_one_thing_that_contradict_each_other_are_refused(states):
-    """Two states have the same name and differ; of resources that differ in what replaces them, both may exist."""
+    """Two states with the same name differ. Resources that differ in an argument which replaces them may both exist."""
     other = NOTE.replace("web:", "other:").replace("- owner", "- name: web\n    - owner")
     wrong = states.problems(NOTE + other + "    - ensure: absent\n")
     two = states(NOTE + other.replace("owner: me", "owner: you")).calls
@@ -285,7 +285,7 @@ def test_states_of_one_thing_that_contradict_each_other_are_refused(states):
 
 
 def test_a_changed_schema_declares_its_kinds_anew(states):
-    """A state that was valid may no longer be; kinds of packages that are gone do not exist."""
+    """A valid state may become invalid, and kinds of removed packages no longer exist."""
     states(NOTE)
     model = notes_package.NOTE
     fields = tuple(each for each in model.fields if each.name != "owner")
@@ -328,7 +328,7 @@ def test_a_package_whose_kinds_cannot_be_declared_is_refused(package, said):
 
 
 def test_the_model_has_remote_kinds_as_states_use_them():
-    """Outputs are no arguments; records have the prefix of their package."""
+    """Outputs are not arguments; records have the prefix of their package."""
     found = build(filter(None, map(registry.find, registry.remote())))
     kinds = {each.name: each for each in found.kinds}
     group, note = kinds["aws-ec2.security_group"], kinds["notes.note"]

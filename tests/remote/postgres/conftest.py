@@ -31,7 +31,7 @@ def server() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def name() -> str:
-    """A name that no other test uses, with what has to be quoted in statements."""
+    """A name that no other test uses, with characters that must be quoted in statements."""
     return f"T{next(NUMBERS)} \"o'%s"
 
 

@@ -26,7 +26,7 @@ ROLES = ("shop_owner", "shop_admin", "reporting")
 
 @pytest.fixture
 def site(server, tmp_path):
-    """The example, with the user of the tests in place of postgres, and a server that has nothing of it yet."""
+    """The example, with the user of the tests in place of postgres, and a server without any of its resources."""
     tmp_path.chmod(0o755)
     tree = Tree(tmp_path / "tree", holdfast)
     plugin = {
@@ -51,7 +51,7 @@ def becomes(server, query, database="postgres"):
 
 
 def test_the_example_is_applied_once_and_never_shows_the_password(site, server):
-    """From nothing; the second run changes nothing. No output and no file of the agent has the password."""
+    """The second run changes nothing. No output and no file of the agent has the password."""
     before = server.log_path.stat().st_size
     planned = site("plan", check=2)
     assert server.value("SELECT count(*) FROM pg_database WHERE datname = 'shop'") == 0
@@ -69,7 +69,7 @@ def test_the_example_is_applied_once_and_never_shows_the_password(site, server):
 
 
 def renamed(site):
-    """Let the states of the example name another owner."""
+    """Change the owner in the states of the example."""
     path = site.etc / "states/shop.sls"
     path.write_text(path.read_text().replace("- login: true", "- name: shop_admin\n    - login: true"))
 
@@ -81,7 +81,7 @@ FORMER = "SELECT count(*) FROM pg_roles WHERE rolname = 'shop_owner'"
 
 
 def test_all_that_refers_to_each_other_is_deleted_in_one_run(site, server):
-    """By the references alone: the server would refuse another order. A second run finds nothing to do."""
+    """The references determine the order; the server would refuse any other. A second run finds nothing to do."""
     site("apply", check=0)
     path = site.etc / "states/shop.sls"
     path.write_text(re.sub(r"(  postgres\..*:\n)", r"\1    - ensure: absent\n", path.read_text()))
@@ -95,7 +95,7 @@ def test_all_that_refers_to_each_other_is_deleted_in_one_run(site, server):
 
 
 def test_a_renamed_owner_is_dropped_after_database_and_schema_have_the_new_one(site, server):
-    """What others own stays theirs: the drop is refused then, but database and schema have their new owner."""
+    """Objects of other owners stay. The drop is then refused, but database and schema have their new owner."""
     site("apply", check=0)
     server.sql("CREATE TABLE app.orders ()", "ALTER TABLE app.orders OWNER TO shop_owner", database="shop")
     renamed(site)
@@ -116,7 +116,7 @@ def test_an_owner_is_renamed_although_the_agent_is_killed_half_way(site, server)
     renamed(site)
     with server.connect() as other:
         with other.transaction(force_rollback=True):
-            other.execute("ALTER DATABASE shop CONNECTION LIMIT 50")  # keeps others from changing it
+            other.execute("ALTER DATABASE shop CONNECTION LIMIT 50")  # prevents changes of the database
             agent = Agent(site)
             becomes(server, "SELECT count(*) = 1 FROM pg_roles WHERE rolname = 'shop_admin'")
             becomes(server, "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
@@ -131,7 +131,7 @@ def test_an_owner_is_renamed_although_the_agent_is_killed_half_way(site, server)
 
 
 def test_drift_by_sql_is_repaired_at_once(site, server):
-    """Schemas, extensions, privileges and tables that come later are repaired by event, roles when they are polled."""
+    """Schemas, extensions, privileges and later tables are repaired by event, roles by polling."""
     with Agent(site) as agent:
         before = server.log_path.stat().st_size
         becomes(server, "SELECT count(*) = 2 FROM pg_event_trigger", "shop")
@@ -164,7 +164,7 @@ def test_drift_by_sql_is_repaired_at_once(site, server):
 
 
 def test_a_server_that_is_down_is_shown_and_everything_is_checked_when_it_returns(site, server):
-    """With the reason. An outage counts after five seconds, so this takes as long."""
+    """The status has the reason. An outage is reported after five seconds, which the test takes."""
     with Agent(site) as agent:
         becomes(server, "SELECT count(*) = 2 FROM pg_event_trigger", "shop")
         server.stop()
@@ -192,7 +192,7 @@ CONTAINED = ("postgres.extension[hstore]", "postgres.schema[app]")
 
 
 def _settles(site, wanted):
-    """Return the status as soon as the states of the resources are wanted."""
+    """Return the status as soon as the resources have the wanted states."""
     until = time.monotonic() + DEADLINE
     while True:
         status = site.json("status", "--all")
@@ -203,7 +203,7 @@ def _settles(site, wanted):
 
 
 def test_a_killed_provider_is_started_again_and_nothing_is_missed(site, server):
-    """A change while it is away is repaired as well."""
+    """A change while no provider runs is repaired, too."""
     with Agent(site) as agent:
         becomes(server, "SELECT count(*) = 2 FROM pg_event_trigger", "shop")
         below = psutil.Process(agent.process.pid).children(recursive=True)
@@ -215,7 +215,7 @@ def test_a_killed_provider_is_started_again_and_nothing_is_missed(site, server):
 
 
 def test_what_leaves_the_states_stays_and_what_is_absent_goes(site, server):
-    """A declaration that is gone deletes nothing; `ensure: absent` deletes, in the order of the states."""
+    """The removal of a declaration deletes nothing; `ensure: absent` deletes, in the order of the states."""
     site("apply", check=0)
     site.sls("shop", "other:\n  postgres.role: []\n")
     site("apply", check=0)
@@ -235,7 +235,10 @@ def test_what_leaves_the_states_stays_and_what_is_absent_goes(site, server):
 
 
 def test_mistakes_in_states_are_reported_with_their_lines(site):
-    """All of them at once, before anything is started; what only the provider knows when it is asked."""
+    """All mistakes are reported at once, before anything starts.
+
+    Mistakes that only the provider knows follow when it is called.
+    """
     site.sls(
         "shop",
         "a:\n  postgres.role:\n    - logni: true\n    - connection_limit: -5\n"

@@ -1,4 +1,4 @@
-"""Databases and privileges on them: what is created, changed, replaced and refused."""
+"""Databases and privileges on them: creation, changes, replacement and refusals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from remote_agent import Failed
 
 
 async def test_a_database_is_made_from_nothing_and_then_left_alone(agent, server, name):
-    """With its options; the comment is set as well."""
+    """The database has its options and its comment."""
     await agent.run("postgres.role", name=f"{name} owner")
     declared = {
         "name": name,
@@ -54,7 +54,7 @@ async def test_what_others_change_is_changed_back(agent, server, database, drift
 
 
 async def test_another_encoding_replaces_a_database_that_has_no_tables(agent, server, database):
-    """One with tables is refused, with their names, unless the declaration says `cascade`."""
+    """For a database with tables, the replacement is refused with their names, unless the declaration has `cascade`."""
     other = {"name": database, "encoding": "SQL_ASCII", "collation": "C", "character_type": "C"}
     other["template"] = "template0"
     server.sql("CREATE SCHEMA app", "CREATE TABLE app.orders ()", database=database)
@@ -74,7 +74,7 @@ async def test_another_encoding_replaces_a_database_that_has_no_tables(agent, se
 
 
 async def test_sessions_of_others_keep_a_database_unless_it_cascades(agent, server, database):
-    """The first try may succeed later; the provider's own connections are no hindrance."""
+    """The failure is temporary. The provider's own connections do not prevent the drop."""
     declared = {"name": database}
     await agent.read("postgres.schema", database=database, name="public")
     with server.connect(database):
@@ -85,14 +85,14 @@ async def test_sessions_of_others_keep_a_database_unless_it_cascades(agent, serv
 
 
 async def test_a_template_is_dropped_as_any_other(agent, server, database):
-    """The server refuses it as long as it is a template."""
+    """The provider first makes it an ordinary database, because the server does not drop templates."""
     await agent.run("postgres.database", name=database, is_template=True)
 
     assert await agent.run("postgres.database", "absent", name=database, is_template=True) == ["delete"]
 
 
 async def test_a_database_whose_drop_was_interrupted_is_made_again(agent, server, database):
-    """The server marks it, and lets nobody in."""
+    """The server marks such a database, and accepts no connections to it."""
     server.sql(f"UPDATE pg_database SET datconnlimit = -2 WHERE datname = '{database}'")
 
     assert await agent.run("postgres.database", name=database) == ["create"]
@@ -123,7 +123,7 @@ async def test_a_database_of_which_only_the_comment_failed_is_finished_by_the_ne
 
 
 async def test_two_creations_at_once_make_one_database(agent, database):
-    """The loser may try again, and finds it then."""
+    """The second creation fails temporarily; the next attempt finds the database."""
     name = f"{database}_new"
     runs = (agent.run("postgres.database", name=name) for _ in range(2))
     results = await asyncio.gather(*runs, return_exceptions=True)
@@ -135,7 +135,7 @@ async def test_two_creations_at_once_make_one_database(agent, database):
 
 
 async def test_privileges_on_a_database_are_granted_exactly(agent, server, database, name):
-    """What is missing is granted and what is too much is revoked; `absent` revokes all."""
+    """Missing privileges are granted, superfluous ones are revoked, and `absent` revokes all."""
     await agent.run("postgres.role", name=name)
     declared = {"database": database, "role": name, "privileges": ["connect", "temporary"]}
     quoted = '"' + name.replace('"', '""') + '"'
@@ -154,7 +154,7 @@ async def test_privileges_on_a_database_are_granted_exactly(agent, server, datab
 
 
 async def test_changes_of_the_same_by_several_calls_do_not_disturb_each_other(agent, server, database):
-    """The server refuses two at once (`tuple concurrently updated`), so the provider makes one after the other."""
+    """The server refuses concurrent changes (`tuple concurrently updated`), so the provider makes them in turn."""
     roles = [f"{database}_{number}" for number in range(20)]
     server.sql(*(f"CREATE ROLE {each}" for each in roles))
     grant = {"database": database, "privileges": ["create"]}
@@ -175,7 +175,7 @@ async def test_privileges_of_all_roles_can_be_revoked(agent, server, database):
 
 
 async def test_a_grant_on_what_does_not_exist_says_so(agent, database):
-    """The message names both, since the server cannot tell either."""
+    """The message names both the role and the database, because the server does not say which is missing."""
     with pytest.raises(Failed, match="there is no database 'nowhere', or no role 'public'"):
         await agent.run("postgres.database_grant", database="nowhere", role="public", privileges=["connect"])
     with pytest.raises(Failed, match="databases have no privilege 'select'; legal: all, connect, create, temporary"):
@@ -183,7 +183,7 @@ async def test_a_grant_on_what_does_not_exist_says_so(agent, database):
 
 
 async def test_the_owner_of_a_database_keeps_what_it_has(agent, server, database):
-    """Its privileges are its own; a grant does not take them away."""
+    """An owner's privileges are not changed by a grant."""
     declared = {"database": database, "role": "postgres", "privileges": ["connect"]}
 
     assert await agent.run("postgres.database_grant", **declared) == ["create"]
@@ -193,14 +193,14 @@ async def test_the_owner_of_a_database_keeps_what_it_has(agent, server, database
 
 
 async def test_the_database_of_the_provider_is_not_dropped(agent):
-    """The server would refuse it as well, but as if that could succeed later."""
+    """The provider refuses this permanently; the server's own error looks temporary."""
     with pytest.raises(Failed, match="name another one as `database` in its configuration") as told:
         await agent.run("postgres.database", "absent", name="postgres", cascade=True)
     assert told.value.code == "permanent"
 
 
 async def test_databases_can_be_read_while_others_are_created(agent, provider, server, database):
-    """Here the creations wait for a session in the template; at most two of them keep a connection meanwhile."""
+    """The creations wait for a session in the template. At most two of them hold a connection meanwhile."""
     names = [f"{database}_{number}" for number in range(6)]
     with server.connect("template1"):
         runs = [asyncio.create_task(agent.run("postgres.database", name=each)) for each in names]
@@ -215,7 +215,7 @@ async def test_databases_can_be_read_while_others_are_created(agent, provider, s
 
 
 async def test_a_provider_that_is_no_superuser_needs_the_role_that_is_to_own_a_database(agent, server, database, name):
-    """As docs/postgres.md says; the words of the server depend on its version."""
+    """The error is in docs/postgres.md. The words of the server depend on its version."""
     maker, made = f"maker_{database}", {"name": f"{database}_new", "owner": name}
     server.sql(f"CREATE ROLE {maker} LOGIN CREATEROLE CREATEDB")
     await agent.configure(**{**server.config, "user": maker})

@@ -1,4 +1,4 @@
-"""Changes within databases are reported at once; where no event trigger can be, they are found by looking."""
+"""Changes within databases are reported at once by event triggers, or found by polling."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def armed(server, database):
 
 @pytest.fixture
 async def watched(agent, server, database, reader):
-    """All kinds of resources of a database, watched; each has been read."""
+    """All kinds of resources of a database, which were read and are watched."""
     schema = f"{database}/app"
     grant = {"role": reader, "schema": schema, "objects": "tables", "privileges": ["select"]}
     declared = {
@@ -73,7 +73,7 @@ async def watched(agent, server, database, reader):
     ],
 )
 async def test_a_change_by_sql_is_reported(watched, server, database, drift, what):
-    """An event names the resource, perhaps after those of others that are concerned."""
+    """An event names the resource, perhaps after events of other affected resources."""
     server.sql(drift.format(database), database=database)
 
     while await watched() != what.format(database, database):
@@ -81,7 +81,7 @@ async def test_a_change_by_sql_is_reported(watched, server, database, drift, wha
 
 
 async def test_changes_of_the_provider_itself_are_not_reported(watched, agent, server, database, reader):
-    """Neither is what concerns no resource; the first event is about the change that follows."""
+    """Changes that affect no resource are not reported either. The first event is for the change that follows."""
     await agent.run("postgres.schema", database=database, name="app", owner="pg_monitor")
     server.sql("CREATE SCHEMA other", "CREATE TABLE other.t (one int)", "DROP TABLE other.t", database=database)
     server.sql("DROP EXTENSION hstore", database=database)
@@ -100,7 +100,7 @@ async def test_temporary_tables_notify_nobody(watched, server, database):
 
 
 async def test_users_without_privileges_on_the_event_triggers_notify_as_well(watched, server, database, reader):
-    """Nobody needs a right on the schema of the provider to change his own objects."""
+    """Users who change their own objects need no rights on the schema of the provider."""
     server.sql(f"GRANT CREATE, USAGE ON SCHEMA app TO {reader}", database=database)
     server.sql("CREATE TABLE app.mine ()", "GRANT SELECT ON app.mine TO pg_monitor", database=database, user=reader)
     server.sql("CREATE TABLE app.later ()", database=database)
@@ -109,7 +109,7 @@ async def test_users_without_privileges_on_the_event_triggers_notify_as_well(wat
 
 
 async def test_an_agent_that_only_observes_creates_no_event_triggers(agent, server, database, reader):
-    """The database is looked at instead; triggers that are there are used."""
+    """The database is polled instead. Existing triggers are used."""
     await agent.configure(**server.config, poll=1)
     kind, arguments = "postgres.schema", {"database": database, "name": "app", "owner": "postgres"}
     async with agent.watching(kind, noop=True) as event:
@@ -123,7 +123,7 @@ async def test_an_agent_that_only_observes_creates_no_event_triggers(agent, serv
 
 
 async def test_a_lost_connection_is_made_again_and_everything_is_looked_at(watched, server, database):
-    """A change while nobody listens is reported afterwards."""
+    """A change without a connection is reported afterwards."""
     server.sql(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'holdfast'",
         "ALTER EVENT TRIGGER holdfast_dropped DISABLE",
@@ -136,7 +136,7 @@ async def test_a_lost_connection_is_made_again_and_everything_is_looked_at(watch
 
 
 async def test_after_a_restart_of_the_server_everything_is_looked_at(watched, agent, server, database):
-    """Calls while it is down may be tried again; the watch goes on by itself."""
+    """Calls meanwhile fail temporarily. The watch continues by itself."""
     server.stop()
     with pytest.raises(Failed) as told:
         await agent.run("postgres.schema", database=database, name="app")
@@ -144,7 +144,7 @@ async def test_after_a_restart_of_the_server_everything_is_looked_at(watched, ag
     server.start()
     server.sql("ALTER EVENT TRIGGER holdfast_dropped DISABLE", "DROP EXTENSION hstore", database=database)
     seen: set[str] = set()
-    while len(seen) < len(KINDS):  # what has changed may be reported twice
+    while len(seen) < len(KINDS):  # a change may be reported twice
         seen.add(await watched())
 
     assert f"extension:Extension {database}/hstore" in seen
@@ -152,7 +152,7 @@ async def test_after_a_restart_of_the_server_everything_is_looked_at(watched, ag
 
 
 async def test_event_triggers_that_were_removed_are_made_again(agent, server, database, reader):
-    """Their removal is no event; the provider looks every `poll` seconds."""
+    """Their removal is not an event; the provider checks every `poll` seconds."""
     await agent.configure(**server.config, poll=1)
     async with agent.watching("postgres.schema") as events:
         await agent.read("postgres.schema", database=database, name="app")
@@ -165,7 +165,7 @@ async def test_event_triggers_that_were_removed_are_made_again(agent, server, da
 
 
 async def test_without_a_superuser_changes_are_found_by_looking(agent, server, database, reader):
-    """The provider creates nothing then."""
+    """The provider creates nothing and polls."""
     await agent.configure(**{**server.config, "user": reader}, poll=1)
     async with agent.watching("postgres.schema") as events:
         await agent.read("postgres.schema", database=database, name="app")
@@ -177,7 +177,7 @@ async def test_without_a_superuser_changes_are_found_by_looking(agent, server, d
 
 
 async def test_an_operator_can_do_without_event_triggers(agent, server, database, reader):
-    """An empty `event_schema` says so."""
+    """An empty `event_schema` turns event triggers off."""
     await agent.configure(**server.config, poll=1, event_schema="")
     async with agent.watching("postgres.schema") as events:
         await agent.read("postgres.schema", database=database, name="app")
@@ -188,7 +188,7 @@ async def test_an_operator_can_do_without_event_triggers(agent, server, database
 
 
 async def test_no_function_of_a_stranger_is_executed_by_event_triggers(agent, server, database, reader, caplog):
-    """The owner of a database has made the schema before, to get hold of a superuser: nothing is put there."""
+    """If the owner of a database has created the schema, to attack superusers, the provider creates nothing there."""
     server.sql(
         f"ALTER DATABASE {database} OWNER TO {reader}",
         f"CREATE SCHEMA holdfast AUTHORIZATION {reader}",
@@ -214,7 +214,7 @@ async def test_a_run_without_watches_creates_nothing(agent, server, database, re
 
 
 async def test_a_database_that_is_dropped_is_no_longer_followed(agent, server, database, reader, provider):
-    """What was in it is reported; the next database of this name is followed again."""
+    """The resources in it are reported. The next database of this name is followed again."""
     async with agent.watching("postgres.schema") as events:
         await agent.read("postgres.schema", database=database, name="app")
         await armed(server, database)
@@ -241,7 +241,7 @@ async def test_the_end_of_all_watches_closes_the_connections(agent, server, data
 
 
 async def test_what_others_create_is_reported(agent, server, database, reader):
-    """A state says `ensure: absent`: the only resource of the database does not exist."""
+    """The only resource of the database is declared absent; its creation by another program is reported."""
     async with agent.watching("postgres.schema") as events:
         assert await agent.read("postgres.schema", database=database, name="later") is None
         await armed(server, database)
@@ -251,7 +251,7 @@ async def test_what_others_create_is_reported(agent, server, database, reader):
 
 
 async def test_a_database_is_followed_as_soon_as_the_provider_has_created_it(agent, server, database):
-    """What is in it was read before, and found to be absent."""
+    """The resources in it were read before, and did not exist."""
     name = f"{database}_new"
     async with agent.watching("postgres.schema") as events:
         assert await agent.read("postgres.schema", database=name, name="later") is None
@@ -264,7 +264,7 @@ async def test_a_database_is_followed_as_soon_as_the_provider_has_created_it(age
 
 
 async def test_a_template_is_followed_again_after_its_copy(agent, server, database, reader):
-    """Nobody may be connected to it meanwhile."""
+    """During the copy, the provider must not be connected to the template."""
     name = f"{database}_new"
     async with agent.watching("postgres.schema") as events:
         await agent.read("postgres.schema", database=database, name="app")
@@ -277,7 +277,7 @@ async def test_a_template_is_followed_again_after_its_copy(agent, server, databa
 
 
 async def test_a_database_that_could_not_be_dropped_is_followed_again(agent, server, database, reader):
-    """Here the provider may not drop it."""
+    """The provider lacks the right to drop the database."""
     server.sql("DROP TABLE app.orders", database=database)
     await agent.configure(**{**server.config, "user": reader}, poll=1)
     async with agent.watching("postgres.schema") as events:

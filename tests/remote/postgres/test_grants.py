@@ -1,4 +1,4 @@
-"""Privileges on schemas and on what is in them, and on what will be."""
+"""Privileges on schemas, on objects in them, and on later objects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_privileges_on_all_tables_cover_those_that_come_later(agent, serve
 
 
 async def test_what_is_too_much_on_one_table_is_revoked(agent, server, database, shop):
-    """Also if it is on one table of several; with `exact: false` it stays."""
+    """A superfluous privilege on one of several tables is revoked; with `exact: false` it stays."""
     declared = {"role": shop, "schema": f"{database}/app", "objects": "tables", "privileges": ["select"]}
     await agent.run("postgres.grant", **declared)
     server.sql(f"GRANT DELETE ON app.items TO {shop}", database=database)
@@ -45,7 +45,7 @@ async def test_what_is_too_much_on_one_table_is_revoked(agent, server, database,
 
 
 async def test_grants_that_overlap_can_live_side_by_side(agent, server, database, shop):
-    """Each looks at its own privileges alone, and takes only these away."""
+    """Each grant compares and revokes only its own privileges."""
     common = {"role": shop, "schema": f"{database}/app", "objects": "tables", "exact": False}
     all_tables = {**common, "privileges": ["select"]}
     one_table = {**common, "privileges": ["insert"], "only": ["orders"]}
@@ -90,7 +90,7 @@ async def test_every_kind_of_object_has_privileges(agent, server, database, shop
 
 @pytest.mark.parametrize("version", [160004, 170002])
 async def test_maintain_is_a_privilege_since_17(agent, server, shop, version, monkeypatch):
-    """An older server is not asked; a newer one is, and `all` means it as well."""
+    """On an older server, the provider refuses it. On a newer one, it is granted, and `all` includes it."""
     declared = {"role": shop, "schema": f"{shop.removeprefix('reader_')}/app", "objects": "tables"}
     known = int(server.value("SHOW server_version_num")) >= privileges.MAINTAIN
     monkeypatch.setattr(Session, "version", version)
@@ -106,7 +106,7 @@ async def test_maintain_is_a_privilege_since_17(agent, server, shop, version, mo
 
 
 async def test_a_grant_on_an_empty_schema_is_kept_in_mind(agent, server, database, shop):
-    """There is nothing to grant yet; the first table gets the privileges."""
+    """There is nothing to grant yet, but the first table gets the privileges."""
     server.sql("CREATE SCHEMA empty", database=database)
     declared = {"role": shop, "schema": f"{database}/empty", "objects": "tables", "privileges": ["select"]}
 
@@ -118,7 +118,7 @@ async def test_a_grant_on_an_empty_schema_is_kept_in_mind(agent, server, databas
 
 
 async def test_what_another_role_has_granted_is_revoked_as_well(agent, server, database, shop):
-    """The server lets only the role that has granted it revoke a privilege."""
+    """The server permits only the grantor to revoke a privilege."""
     other = f"other_{database}"
     server.sql(
         f"CREATE ROLE {other}",
@@ -137,7 +137,7 @@ async def test_what_another_role_has_granted_is_revoked_as_well(agent, server, d
 
 
 async def test_a_role_without_the_right_to_grant_is_told_so(agent, server, database, shop):
-    """The server only warns; the provider looks at what has become of it."""
+    """The server only warns, so the provider checks the result."""
     weak = f"weak_{database}"
     server.sql(f"CREATE ROLE {weak} LOGIN", f"GRANT USAGE ON SCHEMA app TO {weak}", database=database)
     await agent.configure(**{**server.config, "user": weak})
@@ -151,7 +151,7 @@ async def test_a_role_without_the_right_to_grant_is_told_so(agent, server, datab
 
 
 async def test_tables_that_the_role_owns_are_left_alone(agent, server, database, shop):
-    """An owner has all privileges, which nobody wants to take away by a grant."""
+    """An owner has all privileges, which a grant must not revoke."""
     server.sql(f"CREATE TABLE app.own (); ALTER TABLE app.own OWNER TO {shop}", database=database)
     declared = {"role": shop, "schema": f"{database}/app", "objects": "tables", "privileges": ["select"]}
     await agent.run("postgres.grant", **declared)
@@ -173,7 +173,7 @@ async def test_a_grant_on_a_table_that_does_not_exist_is_refused(agent, database
 
 
 async def test_another_choice_of_tables_replaces_the_grant(agent, server, database, shop):
-    """The old grant is found by its identifier, and what it gave is revoked."""
+    """The old grant is found by its identifier, and its privileges are revoked."""
     declared = {"role": shop, "schema": f"{database}/app", "objects": "tables", "privileges": ["select"]}
     await agent.run("postgres.grant", **declared, only=["orders", "items"])
     old = f"{database}/app/tables/{shop}/items/orders"
@@ -189,7 +189,7 @@ async def test_another_choice_of_tables_replaces_the_grant(agent, server, databa
     "case", [*itertools.product(["schema", "database"], ["tables", "sequences", "functions"])], ids="-".join
 )
 async def test_later_objects_have_default_privileges(agent, server, database, shop, case):
-    """Those of one schema, or of all; a second run does nothing, and `absent` takes them away."""
+    """The grant is for one schema or for all. A second run changes nothing, and `absent` revokes the privileges."""
     place, objects = case
     owner = f"maker_{database}"
     server.sql(f"CREATE ROLE {owner}", f"GRANT CREATE ON SCHEMA app TO {owner}", database=database)

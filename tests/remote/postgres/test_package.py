@@ -1,4 +1,4 @@
-"""The files of the package are what its sources give, and little of it is written by hand."""
+"""The generated files of the package are up to date."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HOME = Path(__file__).parents[3] / "resources/remote/postgres"
 
 
 def test_the_generated_files_are_those_of_the_sources():
-    """`holdfast idl compile --target python,docs` of the package renews them; it gives the files that are there."""
+    """`holdfast idl compile --target python,docs` updates the files of the package; this test compares them."""
     outputs = ("--out-pack", HOME / "pack", "--out-provider", HOME / "provider")
 
     in_process("idl", "compile", HOME / "idl", *outputs, "--target", "python,docs", "--check", check=0)

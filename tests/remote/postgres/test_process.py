@@ -28,7 +28,7 @@ ME = pwd.getpwuid(os.geteuid()).pw_name
 
 
 class Remembering:
-    """What is remembered, in memory: the records have tests of their own."""
+    """The records of remote resources, in memory; the real ones have their own tests."""
 
     async def get(self, token, name):
         """Return nothing."""
@@ -92,7 +92,7 @@ def test_without_psycopg_the_program_says_in_one_line_what_to_install(tmp_path):
 
 
 async def test_a_role_that_was_being_made_when_the_provider_was_killed_is_made_once(plugins, remote, server, name):
-    """The server forgets the half of it; the agent may try again, and finds nothing wrong then."""
+    """The server rolls the transaction back. The failure is temporary, and the next run creates the role."""
     role = {"name": name, "login": True, "comment": "made", "password": "correct horse"}
     with server.connect() as holder:
         holder.execute("BEGIN")
@@ -110,7 +110,10 @@ async def test_a_role_that_was_being_made_when_the_provider_was_killed_is_made_o
 
 
 async def test_a_database_that_was_being_made_when_the_provider_was_killed_is_found(plugins, remote, server, database):
-    """The server goes on without the provider: the next run finds what was made, and finishes it."""
+    """The server completes the creation without the provider.
+
+    The next run finds the database, and completes its settings.
+    """
     made = {"name": f"{database}_new", "comment": "new"}
     with server.connect("template1"):
         run = asyncio.create_task(remote.run("postgres.database", **made))
@@ -126,7 +129,7 @@ async def test_a_database_that_was_being_made_when_the_provider_was_killed_is_fo
 
 
 async def test_a_wrong_password_of_the_provider_is_said_without_it(plugins, remote, server, tmp_path):
-    """The file that `password_file` names holds it."""
+    """The password is in the file that `password_file` names."""
     secret = tmp_path / "password"
     secret.write_text("wrong-password\n")
     secret.chmod(0o600)
@@ -139,7 +142,7 @@ async def test_a_wrong_password_of_the_provider_is_said_without_it(plugins, remo
 
 
 async def test_a_server_that_does_not_exist_may_be_there_later(plugins, remote, server, tmp_path):
-    """The message says where it was looked for."""
+    """The failure is temporary, and the message has the address."""
     await plugins.use(declared(server, host=str(tmp_path)))
 
     with pytest.raises(Exception, match=f"{tmp_path}.*No such file or directory") as told:

@@ -1,4 +1,4 @@
-"""Roles: attributes, passwords, memberships and settings; what the provider refuses, and what it never tells."""
+"""Roles: attributes, passwords, memberships and settings; refusals, and secrets, which are never shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PASSWORD = "correct horse ª batterý"
 
 
 async def test_a_role_is_made_from_nothing_and_then_left_alone(agent, server, name):
-    """Names with quotes are names like others."""
+    """The name has quotes."""
     declared = {"name": name, "login": True, "create_db": True, "connection_limit": 5, "comment": "It's hers"}
 
     assert await agent.run("postgres.role", **declared) == ["create"]
@@ -61,7 +61,10 @@ async def test_what_others_change_is_changed_back(agent, server, name, drift, fi
 
 
 async def test_a_role_logs_in_with_its_password_and_a_null_removes_it(agent, server, name):
-    """Also one with characters that SASLprep replaces. A verifier in place of a password is stored as it is."""
+    """The password may have characters that SASLprep replaces.
+
+    A verifier in place of a password is stored unchanged.
+    """
     role = {"name": name, "login": True}
     login = {"user": name, "host": "127.0.0.1", "password": PASSWORD}
     await agent.run("postgres.role", **role, password=PASSWORD)
@@ -76,7 +79,7 @@ async def test_a_role_logs_in_with_its_password_and_a_null_removes_it(agent, ser
 
 
 async def test_a_password_that_libpq_has_set_is_recognised(agent, server, name):
-    """The verifier that it makes differs in its salt only."""
+    """The verifier of libpq differs only in its salt."""
     await agent.run("postgres.role", name=name, login=True)
     with server.connect() as connection:
         made = connection.pgconn.encrypt_password(PASSWORD.encode(), name.encode(), b"scram-sha-256").decode()
@@ -86,7 +89,7 @@ async def test_a_password_that_libpq_has_set_is_recognised(agent, server, name):
 
 
 async def test_no_password_and_no_verifier_reaches_the_log_of_the_server(agent, server, name):
-    """The server of the tests logs every statement, and so it does what is not secret."""
+    """The server of the tests logs every statement; statements without secrets are in the log."""
     before = server.log_path.stat().st_size
     await agent.run("postgres.role", name=name, login=True, password=PASSWORD)
     await agent.run("postgres.role", name=name, login=True, password="another word")
@@ -99,7 +102,7 @@ async def test_no_password_and_no_verifier_reaches_the_log_of_the_server(agent, 
 
 
 async def test_memberships_follow_the_declaration(agent, server, name):
-    """Where they are not declared, they are left as they are."""
+    """Memberships that are not declared are not changed."""
     groups = [f"{name} {number}" for number in range(3)]
     for each in groups:
         await agent.run("postgres.role", name=each)
@@ -113,9 +116,9 @@ async def test_memberships_follow_the_declaration(agent, server, name):
 
 @pytest.mark.parametrize("version", [140000, 150000, 160000, 170000])
 async def test_a_membership_that_another_role_has_granted_is_revoked(agent, server, name, version, monkeypatch):
-    """Since PostgreSQL 16, REVOKE is about what its user has granted, unless it names the grantor.
+    """Since PostgreSQL 16, REVOKE affects only grants of the current user, unless it names the grantor.
 
-    The provider takes the server for each version: older ones accept what it sends to newer ones as well.
+    The test runs the provider as for each version; older servers accept the statements for newer ones.
     """
     if server.value("SHOW server_version_num") < "160000":
         monkeypatch.setattr(Session, "version", version)
@@ -129,7 +132,7 @@ async def test_a_membership_that_another_role_has_granted_is_revoked(agent, serv
 
 
 async def test_options_of_memberships_are_left_alone(agent, server, name):
-    """An administrator has given one; a run takes nothing away, and a later one does not find a difference."""
+    """An option that an administrator has set is neither removed nor reported as a difference."""
     member, group = (f"{each}_{id(name)}" for each in ("member", "group"))
     server.sql(f"CREATE ROLE {group}", f"CREATE ROLE {member}", f"GRANT {group} TO {member} WITH ADMIN OPTION")
 
@@ -138,7 +141,7 @@ async def test_options_of_memberships_are_left_alone(agent, server, name):
 
 
 async def test_a_role_that_owns_something_is_not_dropped(agent, server, name, database):
-    """One line says what depends on it; without these objects it is dropped, and a second time nothing is done."""
+    """One line names the dependent objects. Without them the role is dropped; a second deletion does nothing."""
     await agent.run("postgres.role", name=name)
     quoted = '"' + name.replace('"', '""') + '"'
     server.sql(f"CREATE SCHEMA app AUTHORIZATION {quoted}", database=database)
@@ -154,7 +157,7 @@ async def test_a_role_that_owns_something_is_not_dropped(agent, server, name, da
 
 
 async def test_the_provider_does_not_lock_itself_out(agent):
-    """A declaration of its own role must leave it what it needs."""
+    """A declaration of the provider's own role must not remove what the provider needs."""
     with pytest.raises(Failed, match="connects as postgres, which would lose `login`: declare `login: true`"):
         await agent.run("postgres.role", name="postgres", superuser=True)
     with pytest.raises(Failed, match="which would lose `superuser`"):
@@ -172,13 +175,13 @@ async def test_the_provider_does_not_lock_itself_out(agent):
     ],
 )
 async def test_a_name_that_the_server_would_change_or_refuse_is_refused(agent, name, told):
-    """The server cuts long names silently."""
+    """The server truncates long names silently."""
     with pytest.raises(Failed, match=told):
         await agent.check("postgres.role", name=name)
 
 
 async def test_a_change_of_others_in_between_is_a_conflict(agent, server, name):
-    """An update of what is no longer as it was read changes nothing; the next run does."""
+    """An update of a role that has changed since it was read does nothing; the next run repairs the role."""
     await agent.run("postgres.role", name=name, login=True)
     found = await agent.read("postgres.role", name=name, login=True)
     server.sql(f"""ALTER ROLE "{name.replace('"', '""')}" CREATEDB""")
@@ -190,7 +193,7 @@ async def test_a_change_of_others_in_between_is_a_conflict(agent, server, name):
 
 
 async def test_a_role_that_was_renamed_is_made_again(agent, server, name):
-    """The renamed one is left alone: nobody knows whether it is still wanted."""
+    """The renamed role is left alone, because it may still be wanted."""
     await agent.run("postgres.role", name=name)
     quoted = name.replace('"', '""')
     server.sql(f'ALTER ROLE "{quoted}" RENAME TO "{quoted} old"')
@@ -200,7 +203,7 @@ async def test_a_role_that_was_renamed_is_made_again(agent, server, name):
 
 
 async def test_a_creator_of_roles_suffices(agent, server, name):
-    """It cannot read verifiers: a password that others have changed is not noticed, a new declaration is applied."""
+    """Such a role cannot read verifiers, so a changed password is not noticed; a new declaration is applied."""
     server.sql("DROP ROLE IF EXISTS creator", "CREATE ROLE creator LOGIN CREATEROLE")
     await agent.configure(**{**server.config, "user": "creator"})
     declared = {"name": name, "login": True, "password": PASSWORD, "settings": {"work_mem": "1MB"}}
@@ -216,7 +219,7 @@ async def test_a_creator_of_roles_suffices(agent, server, name):
 
 
 async def test_one_query_reads_all_roles(agent, server, name):
-    """However many are asked for together."""
+    """One query suffices for any number of roles."""
     names = [f"{name} {number}" for number in range(20)]
     for each in names:
         await agent.run("postgres.role", name=each)
@@ -228,7 +231,7 @@ async def test_one_query_reads_all_roles(agent, server, name):
 
 
 async def test_a_lock_of_others_is_waited_for_only_so_long(agent, server, name):
-    """The change may succeed later. The least limit is a second, so the test takes that long."""
+    """The failure is temporary. The shortest limit is a second, which the test takes."""
     await agent.run("postgres.role", name=name)
     await agent.configure(**server.config, lock_timeout=1)
     quoted = '"' + name.replace('"', '""') + '"'
@@ -245,7 +248,7 @@ async def test_a_lock_of_others_is_waited_for_only_so_long(agent, server, name):
 
 
 async def test_no_user_can_keep_changes_waiting_by_an_advisory_lock(agent, server, name):
-    """Every user may take such locks, and hold them for ever: they have no owners."""
+    """Every user may take advisory locks and hold them for ever."""
     await agent.configure(**server.config, lock_timeout=1)
     server.sql("DROP ROLE IF EXISTS holder", "CREATE ROLE holder LOGIN")
     with server.connect(user="holder") as holder:
@@ -256,7 +259,7 @@ async def test_no_user_can_keep_changes_waiting_by_an_advisory_lock(agent, serve
 
 @pytest.mark.parametrize("until", ["12000-01-01", "-infinity", "4000-01-01 BC"])
 async def test_an_end_that_no_declaration_can_name_differs(agent, server, name, until):
-    """Python has no such times; the roles that are read with this one are read nevertheless."""
+    """Python cannot represent such times. The other roles of the same query are read all the same."""
     await agent.run("postgres.role", name=name)
     await agent.run("postgres.role", name=f"{name} 2")
     quoted = '"' + name.replace('"', '""') + '"'
@@ -269,7 +272,7 @@ async def test_an_end_that_no_declaration_can_name_differs(agent, server, name, 
 
 
 async def test_a_name_of_a_group_that_the_server_would_cut_is_refused(agent, name):
-    """It would stand for another role."""
+    """The truncated name would mean another role."""
     with pytest.raises(Failed, match="member_of length: a name in PostgreSQL has 1 to 63 bytes, not 80"):
         await agent.check("postgres.role", name=name, member_of=["a", "ä" * 40])
 
@@ -284,7 +287,7 @@ async def test_a_server_that_is_too_old_is_refused(agent, monkeypatch, name):
 
 
 async def test_no_verifier_reaches_a_log_of_sampled_transactions(agent, server, name):
-    """The server chooses these when they begin, and logs all of their statements."""
+    """The server samples transactions when they begin, and logs all of their statements."""
     server.sql("ALTER ROLE postgres SET log_transaction_sample_rate = 1")
     try:
         before = server.log_path.stat().st_size
@@ -309,7 +312,7 @@ async def test_no_verifier_reaches_the_statistics_of_statements(agent, server, n
 
 
 async def test_a_change_waits_for_others_only_so_long(agent, provider, server, name):
-    """Another change of the provider takes long; the message says so. The least limit is a second."""
+    """Another change of the provider is slow, and the message says so. The shortest limit is a second."""
     await agent.configure(**server.config, statement_timeout=1)
     async with provider.sessions.turn(provider.sessions.changes[""], ""):
         with pytest.raises(Failed, match="other changes of roles or databases have taken longer than 1 s") as told:

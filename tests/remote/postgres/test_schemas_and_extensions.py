@@ -22,7 +22,7 @@ async def test_a_schema_is_made_changed_back_and_dropped(agent, server, database
 
 
 async def test_a_schema_that_is_not_empty_is_dropped_only_if_it_cascades(agent, server, database):
-    """The message says what is in it."""
+    """The message names objects in it."""
     declared = {"database": database, "name": "app"}
     await agent.run("postgres.schema", **declared)
     server.sql("CREATE TABLE app.orders ()", database=database)
@@ -35,7 +35,7 @@ async def test_a_schema_that_is_not_empty_is_dropped_only_if_it_cascades(agent, 
 
 
 async def test_what_is_in_a_database_that_does_not_exist_does_not_exist_either(agent):
-    """A read finds nothing, a deletion has nothing to do, a creation says why it fails."""
+    """A read finds nothing, a deletion does nothing, and a creation fails with the reason."""
     declared = {"database": "nowhere", "name": "app"}
 
     assert await agent.read("postgres.schema", **declared) is None
@@ -45,7 +45,7 @@ async def test_what_is_in_a_database_that_does_not_exist_does_not_exist_either(a
 
 
 async def test_a_schema_is_replaced_if_its_database_changes(agent, server, database):
-    """The old one is found by its identifier, wherever the declaration says it is now."""
+    """The old schema is found by its identifier, although the declaration names another database."""
     await agent.run("postgres.schema", database="postgres", name=f"of_{database}")
 
     found = await agent.read("postgres.schema", f"postgres/of_{database}", database=database, name=f"of_{database}")
@@ -54,7 +54,7 @@ async def test_a_schema_is_replaced_if_its_database_changes(agent, server, datab
 
 
 async def test_an_extension_is_installed_moved_and_dropped(agent, server, database):
-    """By default in `public`, also if the search path of the provider does not have it."""
+    """The default is `public`, although the search path of the provider does not contain it."""
     declared = {"database": database, "name": "hstore"}
     await agent.run("postgres.schema", database=database, name="ext")
 
@@ -67,7 +67,7 @@ async def test_an_extension_is_installed_moved_and_dropped(agent, server, databa
 
 
 async def test_an_extension_is_updated_to_the_declared_version(agent, server, database):
-    """Another version is no reason to replace it."""
+    """Another version does not replace the extension."""
     declared = {"database": database, "name": "hstore"}
 
     assert await agent.run("postgres.extension", **declared, version="1.6") == ["create"]
@@ -97,7 +97,7 @@ async def test_an_extension_without_files_is_refused_with_advice(agent, database
 
 
 async def test_a_database_that_lets_nobody_in_is_no_missing_one(agent, server, database):
-    """A failed connection has no code, so the provider asks whether there is such a database."""
+    """A failed connection has no code, so the provider checks whether the database exists."""
     await agent.read("postgres.schema", database=database, name="app")
     server.sql(
         f"ALTER DATABASE {database} ALLOW_CONNECTIONS false",

@@ -30,14 +30,14 @@ HASH = hashlib.sha256(PASSWORD.encode()).hexdigest()
 
 
 def test_the_generated_files_are_fresh():
-    """They are what the sources give."""
+    """The files equal the output of the compiler."""
     outputs = ("--out-pack", REDIS / "pack", "--out-provider", REDIS / "provider")
     in_process("idl", "compile", REDIS / "idl", *outputs, "--target", "typescript,docs", "--check", check=0)
 
 
 @pytest.mark.parametrize(("field", "value"), VALUES)
 async def test_a_key_of_each_type_is_made_from_nothing_and_stays(provider, field, value):
-    """The second look finds no difference; when the key is gone, that is said without an error."""
+    """The second read finds no difference. A missing key is reported without an error."""
     key = {"name": "a:b*[c]", "database": 3, field: value}
     state = await provider.settled("redis.key", **key)
     assert state[field] == (sorted(value) if field == "members" else value)
@@ -48,7 +48,7 @@ async def test_a_key_of_each_type_is_made_from_nothing_and_stays(provider, field
 
 
 async def test_a_changed_key_is_made_right(provider, redis):
-    """Whatever was changed: the value, the type, when it expires."""
+    """A changed value, type or expiry is repaired."""
     key = {"name": "k", "items": ["a", "b"]}
     await provider.settled("redis.key", **key)
     for command, told in [
@@ -67,7 +67,7 @@ async def test_a_changed_key_is_made_right(provider, redis):
 
 
 async def test_the_end_of_a_key_is_left_alone_if_it_is_so_declared(provider, redis):
-    """A new value keeps it."""
+    """A new value keeps the expiry."""
     key = {"name": "k", "text": "a", "persistent": False}
     await provider.settled("redis.key", **key)
     redis.ask("EXPIRE", "k", "1000")
@@ -77,7 +77,7 @@ async def test_the_end_of_a_key_is_left_alone_if_it_is_so_declared(provider, red
 
 
 async def test_a_key_that_was_changed_after_it_was_read_is_not_overwritten(provider, redis):
-    """The agent reads it again first."""
+    """The agent must read the key again first."""
     await provider.settled("redis.key", name="k", text="a")
     found = await provider.read("redis.key", name="k", text="b")
     redis.ask("SET", "k", "other")
@@ -91,7 +91,10 @@ async def test_a_key_that_was_changed_after_it_was_read_is_not_overwritten(provi
 
 
 async def test_a_key_that_was_made_after_it_was_found_missing_is_not_overwritten(provider, redis):
-    """The agent reads it again first. The connection has forgotten the refused key: the next one is made."""
+    """The agent must read the key again first.
+
+    The connection does not watch the refused key any longer, so the next one is created.
+    """
     missing = await provider.read("redis.key", name="k", text="a")
     redis.ask("RPUSH", "k", "other")
     read, provider.read = provider.read, lambda *_, **__: asyncio.sleep(0, missing)
@@ -105,7 +108,7 @@ async def test_a_key_that_was_made_after_it_was_found_missing_is_not_overwritten
 
 
 async def test_a_hundred_keys_are_read_by_one_call(provider, redis):
-    """In their order; one that is gone is gone."""
+    """The results are in order; a missing key has none."""
     redis.ask("EVAL", "for i = 1, 100 do redis.call('SET', 'k' .. i, i) end", "0")
     results = await asyncio.gather(*(provider.read("redis.key", name=f"k{number}", text="") for number in range(101)))
 
@@ -121,7 +124,7 @@ async def armed(provider):
 
 
 async def test_a_change_of_a_known_key_is_reported_at_once(provider, redis):
-    """Also its end; changes of other keys are not reported. The server is told to report them."""
+    """Its deletion is reported, too; changes of other keys are not. The provider makes the server report changes."""
     await provider.settled("redis.key", name="k", text="a", database=5)
     events = await armed(provider)
     redis.ask("-n", "5", "SET", "other", "x")
@@ -135,7 +138,7 @@ async def test_a_change_of_a_known_key_is_reported_at_once(provider, redis):
 
 
 async def test_a_flush_is_reported_as_one_that_concerns_everything(provider, redis):
-    """The server reports it in another way than a change of a key."""
+    """The server reports a flush in another way than a change of a key."""
     await provider.settled("redis.key", name="k", text="a")
     events = await armed(provider)
     redis.ask("FLUSHALL")
@@ -144,7 +147,7 @@ async def test_a_flush_is_reported_as_one_that_concerns_everything(provider, red
 
 
 async def test_after_a_restart_of_the_server_everything_is_read_again(provider, redis):
-    """The watch goes on by itself; meanwhile it says why it reports nothing, and calls fail for now."""
+    """The watch continues by itself. Meanwhile it reports the reason, and calls fail temporarily."""
     await provider.settled("redis.key", name="k", text="a")
     events = await armed(provider)
     redis.stop()
@@ -162,7 +165,7 @@ async def test_after_a_restart_of_the_server_everything_is_read_again(provider, 
 
 
 async def test_a_server_that_is_not_there_is_named_by_its_place(provider, tmp_path):
-    """A reader need not know the error codes of Node.js; the next read tries again."""
+    """The message has no error codes of Node.js. The next read tries again."""
     for place, why in (
         ({"socket": str(tmp_path / "s")}, f"there is no socket {tmp_path}/s"),
         ({"host": "127.0.0.1", "port": 1}, "no server listens at 127.0.0.1:1"),
@@ -187,7 +190,7 @@ async def test_a_server_that_is_down_at_first_is_watched_as_soon_as_it_is_there(
 
 
 async def test_an_agent_that_only_observes_leaves_the_parameter_alone(provider, redis, log):
-    """All keys are read every five seconds then, and the log says so."""
+    """Instead, all keys are read every five seconds, and the log says so."""
     events = provider.watch("redis.key", noop=True)
     found = [await asyncio.wait_for(anext(events), DEADLINE) for _ in range(2)]
 
@@ -197,7 +200,7 @@ async def test_an_agent_that_only_observes_leaves_the_parameter_alone(provider, 
 
 
 async def test_events_that_somebody_has_switched_off_are_switched_on_again(provider, redis, monkeypatch):
-    """Everything is read then. The look for that comes every five seconds."""
+    """Then all keys are read. The provider checks this every five seconds."""
     events = await armed(provider)
     redis.ask("CONFIG", "SET", "notify-keyspace-events", "Ex")
 
@@ -206,9 +209,9 @@ async def test_events_that_somebody_has_switched_off_are_switched_on_again(provi
 
 
 async def test_a_provider_that_may_not_switch_events_on_reads_all_keys_again_and_again(provider, redis, log):
-    """The parameter is left alone. Once somebody else has set it, changes are reported at once.
+    """The parameter is not changed. Once another client has set it, changes are reported at once.
 
-    The look comes every five seconds.
+    The provider checks this every five seconds.
     """
     await provider.configure(socket=str(redis.socket), events=False)
     await provider.settled("redis.key", name="k", text="a")
@@ -219,7 +222,7 @@ async def test_a_provider_that_may_not_switch_events_on_reads_all_keys_again_and
     redis.ask("SET", "k", "x")
     async with asyncio.timeout(DEADLINE):
         while not (event := await anext(events)).id:
-            assert event.relist  # the last look before
+            assert event.relist  # the last check before
 
     assert first.relist
     assert second.relist
@@ -233,7 +236,7 @@ USER = {name: sorted(value) if isinstance(value, set) else value for name, value
 
 
 async def test_a_user_is_made_from_nothing_and_stays(provider, redis):
-    """He can log in with his password, and only do what is declared."""
+    """The user can log in with the password, and has exactly the declared rights."""
     await provider.settled("redis.acl_user", password=Secret(PASSWORD), **USER)
     login = ("--user", "app", "--pass", PASSWORD, "--no-auth-warning")
 
@@ -257,7 +260,7 @@ async def test_a_user_is_made_from_nothing_and_stays(provider, redis):
     ],
 )
 async def test_a_changed_user_is_made_right(provider, redis, change, told):
-    """Whatever an administrator has changed, also a selector that he has added."""
+    """Any change by an administrator is repaired, also an added selector."""
     await provider.settled("redis.acl_user", password=Secret(PASSWORD), **USER)
     redis.ask("ACL", "SETUSER", "app", *change)
 
@@ -277,13 +280,13 @@ RULES = [
 
 @pytest.mark.parametrize("rules", RULES)
 async def test_rules_are_compared_in_the_form_of_the_server(provider, rules):
-    """Otherwise they would be set again and again."""
+    """Otherwise, the rules would be set again and again."""
     await provider.settled("redis.acl_user", name="u", rules=rules, keys=["~*", "~a"], channels=["&*", "&x"])
     await provider.settled("redis.acl_user", name="u", rules=rules, keys=["%RW~a", "%W~b"])
 
 
 async def test_passwords_that_are_not_declared_stay_and_hashes_are_all_of_them(provider, redis):
-    """A user for whom any password is right has none."""
+    """A user that can log in with any password has no hashes."""
     redis.ask("ACL", "SETUSER", "app", "on", f">{PASSWORD}")
     await provider.settled("redis.acl_user", name="app")
     assert redis.ask("ACL", "GETUSER", "app").count(HASH) == 1
@@ -303,7 +306,7 @@ async def test_the_user_that_everyone_is_cannot_be_removed(provider):
 
 
 async def test_the_next_start_of_the_server_has_users_and_parameters(provider, redis):
-    """They are written to its files."""
+    """The server writes users and parameters to its files."""
     await provider.settled("redis.acl_user", password=Secret(PASSWORD), **USER)
     await provider.settled("redis.config", name="maxmemory", value="100mb")
     redis.stop()
@@ -334,7 +337,7 @@ async def test_the_next_start_of_a_server_with_an_acl_file_has_users_and_paramet
 
 
 async def test_an_acl_file_that_cannot_be_written_is_told_and_redis_conf_is_left_alone(provider, redis, log):
-    """The server would not read users from redis.conf."""
+    """The error is logged. The server would not read users from redis.conf."""
     (redis.home / "users.acl").write_text("")
     with (redis.home / "redis.conf").open("a") as file:
         file.write(f"aclfile {redis.home}/users.acl\n")
@@ -362,7 +365,7 @@ async def test_an_acl_file_that_cannot_be_written_is_told_and_redis_conf_is_left
     ],
 )
 async def test_a_parameter_is_set_and_stays(provider, redis, name, value, forms):
-    """The first of the forms is the same value; the second is another one, and made right."""
+    """An equal value in another form is as declared; another value is repaired."""
     same, other = forms
     await provider.settled("redis.config", name=name, value=value)
     redis.ask("CONFIG", "SET", name, same.lower())
@@ -373,7 +376,7 @@ async def test_a_parameter_is_set_and_stays(provider, redis, name, value, forms)
 
 
 async def test_what_the_server_does_not_accept_is_said_with_its_words(provider):
-    """An unknown parameter, a wrong value, a parameter that cannot change, one that cannot be removed."""
+    """The cases are an unknown parameter, a wrong value, and parameters that cannot be changed or removed."""
     unknown = await provider.read("redis.config", raw=True, name="maxmemry", value="1")
     wrong = await provider.make("redis.config", name="maxmemory", value="much")
     fixed = await provider.make("redis.config", name="databases", value="5")
@@ -388,7 +391,7 @@ async def test_what_the_server_does_not_accept_is_said_with_its_words(provider):
 
 
 async def test_the_provider_logs_in_with_a_password(provider, redis):
-    """A wrong one is an error that says so, without the password; a secret parameter is not given in the open."""
+    """The error for a wrong password does not contain it. A secret parameter must be declared as a secret."""
     await provider.settled("redis.config", name="requirepass", secret=Secret(PASSWORD))
     redis.password = PASSWORD
     wrong = await provider.check("redis.config", name="requirepass", value=PASSWORD)
@@ -404,7 +407,7 @@ async def test_the_provider_logs_in_with_a_password(provider, redis):
 
 
 async def test_an_authority_that_cannot_be_read_is_said_with_its_path(provider, tmp_path):
-    """There is no such file, or it is a directory."""
+    """The file does not exist, or is a directory."""
     for path in (tmp_path / "missing", tmp_path):
         await provider.configure(host="127.0.0.1", port=1, tls=True, authority=str(path))
         refused = (await provider.read("redis.key", raw=True, name="k", text="a")).failure
@@ -414,7 +417,7 @@ async def test_an_authority_that_cannot_be_read_is_said_with_its_path(provider, 
 
 
 async def test_the_password_of_the_configuration_is_masked_in_later_failures(provider):
-    """The provider does so itself, whatever its code says; here it says a path that has the password."""
+    """The runtime masks all messages of the provider's code; here the message is a path with the password."""
     await provider.configure(host="127.0.0.1", tls=True, authority="/no/secret-horse", password="secret-horse")
     refused = (await provider.read("redis.key", raw=True, name="k", text="a")).failure
 
@@ -429,7 +432,7 @@ def rights() -> list[str]:
 
 
 async def test_the_provider_can_do_its_work_with_the_rights_of_the_documentation(provider, redis):
-    """Keys with their events, users and parameters; the files of the server are written as well."""
+    """The provider manages keys with events, users and parameters, and writes the files of the server."""
     redis.ask("ACL", "SETUSER", "holdfast", "on", f">{PASSWORD}", "resetchannels", *rights())
     await provider.configure(socket=str(redis.socket), user="holdfast", password=PASSWORD)
     await provider.settled("redis.key", name="k", text="a")
@@ -444,7 +447,7 @@ async def test_the_provider_can_do_its_work_with_the_rights_of_the_documentation
 
 
 async def test_no_password_reaches_the_server_or_a_log(provider, redis, log):
-    """Neither what the server shows to an administrator who looks at all commands, nor its log, nor ours."""
+    """Neither MONITOR, nor the server's log, nor the agent's log contains a password."""
     monitor = subprocess.Popen(  # noqa: ASYNC220 - it starts at once
         ["redis-cli", "-s", str(redis.socket), "MONITOR"], stdout=subprocess.PIPE, text=True, bufsize=1
     )
@@ -483,7 +486,7 @@ async def test_a_provider_that_is_killed_while_it_creates_a_key_leaves_all_or_no
 
 
 async def test_a_change_that_the_agent_has_given_up_is_not_made_later(provider, redis):
-    """It waits for another change, which the server makes only after a while."""
+    """The change waits for another one, which the server delays."""
     redis.ask("CLIENT", "PAUSE", "60000", "WRITE")
     first = asyncio.ensure_future(provider.make("redis.key", name="first", text="a"))
     async with asyncio.timeout(DEADLINE):
@@ -499,7 +502,10 @@ async def test_a_change_that_the_agent_has_given_up_is_not_made_later(provider, 
 
 
 async def test_calls_that_find_a_lost_connection_open_one_together(provider, redis, tmp_path):
-    """Others would stay open and unused. Ten calls wait for a connection that is lost before it is made."""
+    """Further connections would stay open and unused.
+
+    Ten calls wait for a connection that is lost while it is opened.
+    """
     opened, lost = [], asyncio.Event()
 
     async def carry(reader, writer):
@@ -522,7 +528,7 @@ async def test_calls_that_find_a_lost_connection_open_one_together(provider, red
     async with asyncio.timeout(DEADLINE):
         while not opened:
             await asyncio.sleep(0)
-    for _ in range(10):  # what is sent later is answered later, so that all calls wait then
+    for _ in range(10):  # later commands are answered later, so all calls are waiting by then
         await provider.check("redis.key", name="k", text="a")
     lost.set()
     await asyncio.gather(*calls)
@@ -532,7 +538,7 @@ async def test_calls_that_find_a_lost_connection_open_one_together(provider, red
 
 
 async def test_a_server_that_hangs_is_an_error_for_now(provider, redis):
-    """The provider answers others, and goes on when the server does."""
+    """The provider answers other calls, and continues when the server does."""
     await provider.settled("redis.key", name="k", text="a")
     redis.process.send_signal(signal.SIGSTOP)
     with pytest.raises(Temporary, match="no answer in time"):
@@ -543,7 +549,7 @@ async def test_a_server_that_hangs_is_an_error_for_now(provider, redis):
 
 
 async def test_something_else_than_a_server_is_an_error_for_now(provider, tmp_path):
-    """Such as one that speaks HTTP."""
+    """The other server speaks HTTP."""
 
     async def answer(reader, writer):
         await reader.read(1)

@@ -1,4 +1,4 @@
-"""The package redis through a real agent: from state files to a server, and back to what is declared after drift."""
+"""The package redis through a real agent: from state files to a server, and repairs of drift."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def until(condition: Callable[[], bool]) -> float:
     began = time.monotonic()
     while not condition():
         assert time.monotonic() < began + DEADLINE, "waited in vain"
-        time.sleep(0.001)  # else the agent would have to share its processor
+        time.sleep(0.001)  # so that the agent need not share its CPU
     return time.monotonic() - began
 
 
@@ -87,7 +87,7 @@ def test_states_are_applied_from_nothing_and_then_there_is_nothing_to_do(tree, r
 
 
 def test_damaged_keys_are_right_again_at_once(tree, redis):
-    """By the events of the server. On an idle machine, half of the repairs take less than 20 ms."""
+    """The server's events cause the repairs. On an idle machine, half of them take less than 20 ms."""
     tree.sls("redis", "".join(f"k{number}:\n  redis.key:\n    - text: hello\n" for number in range(20)))
     with Agent(tree), asking(redis) as ask:
         times = []
@@ -99,7 +99,7 @@ def test_damaged_keys_are_right_again_at_once(tree, redis):
 
 
 def test_a_server_that_was_away_is_made_right(agent, redis):
-    """Its keys are gone then, which no event tells."""
+    """Its keys are lost, which no event reports."""
     redis.stop()
     redis.start()
 
@@ -107,7 +107,7 @@ def test_a_server_that_was_away_is_made_right(agent, redis):
 
 
 def test_a_plugin_that_is_killed_is_started_again_and_goes_on(agent, redis):
-    """Drift is repaired as before."""
+    """After the restart, drift is repaired as before."""
     for pid in agent_plugins(agent.process.pid):
         os.kill(pid, 9)
     redis.ask("SET", "greeting", "damaged")
@@ -116,7 +116,7 @@ def test_a_plugin_that_is_killed_is_started_again_and_goes_on(agent, redis):
 
 
 def test_a_plugin_that_is_killed_while_it_creates_is_followed_by_one_that_finishes(agent, redis):
-    """The server lets the creation wait until the plugin is dead; what it then does is done once."""
+    """The server delays the creation until the plugin is dead. The key is created only once."""
     with asking(redis) as ask:
         for words in (("MULTI",), ("DEL", "greeting"), ("CLIENT", "PAUSE", "60000", "WRITE")):
             ask(*words)
@@ -130,7 +130,7 @@ def test_a_plugin_that_is_killed_while_it_creates_is_followed_by_one_that_finish
 
 
 def test_absent_keys_are_deleted_and_other_databases_replace(tree, redis):
-    """The plan says so before."""
+    """The plan shows both before."""
     tree("apply", check=0)
     tree.sls("redis", "greeting:\n  redis.key:\n    - text: hello\n    - database: 3\n")
     planned = tree("plan", check=2).stdout

@@ -1,4 +1,4 @@
-"""The provider of keys remembers for which keys the agent has asked, and forgets those that have left the states."""
+"""The provider remembers the keys that the agent has read, and forgets those that have left the states."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ console.log(JSON.stringify({ during, after, again, ended: missed }));
 
 
 def test_keys_that_are_not_read_again_after_a_review_are_forgotten(redis_program):
-    """Until then, all are known, and every watch was told that the agent has to read its keys."""
+    """Until then, all keys are known, and every watch has reported that changes may have been missed."""
     command = [typescript.node(), "--input-type=module", "--eval", REVIEW, str(redis_program.with_name("known.js"))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=True)
 
@@ -41,7 +41,7 @@ def test_keys_that_are_not_read_again_after_a_review_are_forgotten(redis_program
 
 
 async def test_the_agent_reads_its_keys_again_when_the_provider_knows_very_many(provider, redis):
-    """The watch says so; a key that is read again is still watched."""
+    """The watch requests this. A key that is read again is still watched."""
     await provider.settled("redis.key", name="k", text="a")
     events = provider.watch("redis.key")
     assert (await asyncio.wait_for(anext(events), DEADLINE)).armed

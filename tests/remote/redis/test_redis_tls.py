@@ -26,7 +26,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TlsServer:
-    """A server that is reached by TLS, and how the provider reaches it."""
+    """A server with TLS, and the provider's configuration for it."""
 
     def __init__(self, server: RedisServer, port: int, certificates: Path) -> None:
         self.server = server
@@ -52,7 +52,7 @@ FILES = {"cert": "own.pem", "key": "own.key", "ca-cert": "ca.pem"}
 
 
 async def test_a_key_is_managed_and_watched_over_tls(provider, secure):
-    """With the certificate of the provider where the server demands one; a name is no address."""
+    """The provider has a certificate if the server demands one. The server is given by name."""
     await provider.configure(**secure.access, **secure.own)
     await provider.settled("redis.key", **KEY)
     events = provider.watch("redis.key")
@@ -64,7 +64,7 @@ async def test_a_key_is_managed_and_watched_over_tls(provider, secure):
 
 
 async def failure(provider: Any, **config: Any) -> str:
-    """Return what a read says with a configuration, which fails for good."""
+    """Return the error of a read with this configuration; the error must be permanent."""
     await provider.configure(**config)
     refused = (await provider.read("redis.key", raw=True, **KEY)).failure
     assert refused.code == "permanent"
@@ -73,7 +73,7 @@ async def failure(provider: Any, **config: Any) -> str:
 
 @pytest.mark.parametrize("secure", ["no"], indirect=True)
 async def test_a_server_whose_certificate_another_authority_has_signed_is_refused(provider, secure, certificates):
-    """Also with the authorities of Node.js; and one that is for another name."""
+    """It is refused with the authorities of Node.js, too, and so is a certificate for another name."""
     hint = "`authority` names the file with the trusted authorities"
     other = await failure(provider, **{**secure.access, "authority": certificates / "other.pem"})
     nodes = await failure(provider, **{name: value for name, value in secure.access.items() if name != "authority"})
@@ -88,7 +88,7 @@ async def test_a_server_whose_certificate_another_authority_has_signed_is_refuse
 
 @pytest.mark.parametrize("secure", ["yes"], indirect=True)
 async def test_a_server_that_demands_a_certificate_says_so(provider, secure, certificates):
-    """The settings for it are named; files that do not fit are named as well."""
+    """The error names the settings for the certificate. Files that do not fit together are named, too."""
     missing = await failure(provider, **secure.access)
     wrong = await failure(provider, **secure.access, **{**secure.own, "key": certificates / "ca.key"})
 
@@ -99,7 +99,7 @@ async def test_a_server_that_demands_a_certificate_says_so(provider, secure, cer
 
 
 async def test_a_port_without_tls_is_named_as_the_likely_cause_once_for_all_reads(provider):
-    """The server is silent, so this takes the five seconds that a connection may take, though three reads wait."""
+    """The server does not answer, so three reads fail together after the five seconds of the connection timeout."""
     port = free_port()
     with redis_server.serving(f"port {port}"):
         await provider.configure(host="127.0.0.1", port=port, tls=True)

@@ -82,7 +82,7 @@ class Privileged(ManagedOperations[G]):
         now = (await self.find(session, [WantedResource(names, inputs)]))[0]
         if now is None or set(now.state.privileges) != set(inputs.privileges) or now.state.grantable is not grantable:
             told = f"the role {session.user} may not change all privileges of {inputs.role} on these {target.kind}"
-            raise plugin.Permanent(f"{told}: their owner, or who has granted them, can")
+            raise plugin.Permanent(f"{told}: only their owner or grantor may")
 
     async def drop(self, session: Session, seen: SeenResource[G]) -> None:
         """Revoke all privileges, or the declared ones if others may have granted more."""
