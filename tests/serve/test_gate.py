@@ -128,5 +128,5 @@ def test_places_to_listen_at() -> None:
 )
 def test_other_places_are_refused(text: str) -> None:
     """The token would travel through the network in the clear."""
-    with pytest.raises(ValueError, match=r"it is unix:PATH|is a path|is not a port"):
+    with pytest.raises(ValueError, match=r"it is unix:PATH|a path must follow|is not a port"):
         ListenAddress.of(text)
