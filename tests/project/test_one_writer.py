@@ -15,6 +15,8 @@ ROOT = Path(__file__).parents[2]
 ENGINE = ROOT / "agent/engine"
 PARTS = {"links": model.Links, "queue": model.Queue, "watching": model.Watching, "run": model.Run}
 PARTS |= {"last": model.Last, "rate": model.Rate, "probe": model.Probe}
+CONTEXT = {"assignment": "call/attempt.py", "report": "call/attempt.py", "background": "watch/backgrounds.py"}
+"""What the engine writes of the context of a vertex."""
 MUTATORS = {
     *("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse"),
     *("add", "discard", "update", "popitem", "setdefault", "appendleft", "popleft"),
@@ -49,13 +51,13 @@ def vertex_writers() -> dict[str, str]:
 
 def owners() -> dict[str, set[str]]:
     """Return the modules that may write an attribute, by the name of its field."""
-    found: dict[str, set[str]] = {}
+    found = {name: {writer} for name, writer in CONTEXT.items()}
     for name, writer in vertex_writers().items():
         found.setdefault(name, set()).update({writer} - {""})
     for name, part in PARTS.items():
         writer = named_writer(part.__doc__ or "")
         found[name].add(writer)
-        for field in fields(part):
+        for field in fields(part) if not issubclass(part, tuple) else ():  # the fields of a tuple cannot be written
             found.setdefault(field, set()).add(writer)
     return found
 
@@ -143,6 +145,11 @@ def test_each_part_names_its_writer() -> None:
     assert not unknown, "their docstrings must name a module of agent/engine as the writer"
 
 
+def test_no_field_has_two_writers() -> None:
+    """A name that two parts share would allow each writer to write the field of the other."""
+    assert {name: modules for name, modules in owners().items() if len(modules) > 1} == {}
+
+
 @pytest.mark.parametrize(
     "path", sorted(path.relative_to(ENGINE).as_posix() for path in ENGINE.rglob("*.py")), ids=lambda path: path
 )
@@ -170,6 +177,7 @@ def test_no_other_module_of_the_agent_writes_a_part() -> None:
         "vertex.queue.generation += 1",
         "vertex.queue.cause: str = 'poll'",
         "vertex.run = Run()",
+        "vertex.ctx.report = Report()",
         "a, vertex.timer = 1, None",
         "del vertex.last.outcome",
         "for vertex.queue.round in (1, 2): pass",

@@ -19,7 +19,7 @@ from holdfast.agent.engine.model.events import Notice
 from holdfast.agent.engine.model.failure import Failure, describe_os_error
 from holdfast.agent.engine.model.outcome import NO_CHANGES, Cause, Outcome, Reason, line_of
 from holdfast.agent.engine.model.waits import RetryWait
-from holdfast.resources.assignment import Assignment, Received, Users, announces, no_users
+from holdfast.resources.assignment import UNASSIGNED, Assignment, Received, Users, announces, no_users
 from holdfast.resources.context import Context
 from holdfast.resources.effects import Effect
 from holdfast.resources.errors import (
@@ -36,7 +36,7 @@ from holdfast.resources.errors import (
 )
 from holdfast.resources.meta import Meta
 from holdfast.resources.replaced import ReplacedFile
-from holdfast.resources.report import Report
+from holdfast.resources.report import IDLE, Report
 from holdfast.resources.secrets import MASK
 from holdfast.resources.traits import Refreshable, Reversible, Sendable
 from holdfast.states.data import Call
@@ -165,6 +165,11 @@ def interrupted(call: Call, ctx: Context, cause: Cause) -> Outcome:
     clock, job = Clock(now, now(), time.time(), 1), Job(call, ctx, apply=True, cause=cause)
     unknown = "" if ctx.report.changes else "; it may have changed the resource"
     return _outcome(job, clock, result=False, comment=f"its run was interrupted{unknown}")
+
+
+def clear(ctx: Context) -> None:
+    """Free what the engine has given to a run, and what the run has reported."""
+    ctx.assignment, ctx.report = UNASSIGNED, IDLE
 
 
 def retry_wait(meta: Meta, outcome: Outcome, began: float, *, endless: bool) -> RetryWait | None:

@@ -35,7 +35,7 @@ from holdfast.agent.engine.schedule import limits
 from holdfast.agent.engine.schedule.passes import Passes
 from holdfast.agent.engine.schedule.scheduler import Scheduler
 from holdfast.agent.engine.schedule.timers import Timers
-from holdfast.resources.assignment import UNASSIGNED, no_users
+from holdfast.resources.assignment import no_users
 from holdfast.resources.errors import Temporary
 from holdfast.resources.report import IDLE
 from holdfast.resources.traits import Reversible
@@ -336,7 +336,7 @@ class Runs:
                 self._broken(vertex, error)
         finally:
             run.forced = False
-            vertex.ctx.assignment, vertex.ctx.report = UNASSIGNED, IDLE
+            attempt.clear(vertex.ctx)
             waits = (run.retry_wait is not None or run.obstacle is not None) and not vertex.queue.removed
             if not waits:
                 vertex.run = NO_RUN

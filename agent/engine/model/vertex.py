@@ -187,6 +187,7 @@ class Vertex:
     call: Call
     """Written by `swap.py`."""
     ctx: Context
+    """The services of the resource. `call/attempt.py` writes what a run is given and reports."""
     key: str = ""
     """The key of the resource in the journal. Written by `swap.py`."""
     links: Links = NO_LINKS
