@@ -23,7 +23,7 @@ def classes(package: str, messages: Mapping[str, str]) -> dict[str, Any]:
     """Return the classes of messages by name.
 
     `messages`: message -> its fields, separated by commas: number, name, type. `*` before the type: repeated; `?`: one
-    of a group of which at most one is set.
+    of a group in which at most one is set.
     """
     file = FileDescriptorProto(name=f"holdfast/{package}.proto", package=package, syntax="proto3")
     for name, text in messages.items():

@@ -1,4 +1,4 @@
-"""The group of users who may look at the agent: `holdfast install` makes it, `uninstall` removes it if it is empty."""
+"""The group of viewers of the agent: `holdfast install` makes it, `uninstall` removes it if it is empty."""
 
 from __future__ import annotations
 

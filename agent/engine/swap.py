@@ -27,7 +27,7 @@ from holdfast.states.requisite_kinds import RECV
 
 
 class SwapRequest(NamedTuple):
-    """What a swap is to do."""
+    """The request for a swap."""
 
     compilation: Compilation
     cause: Cause = "states changed"
@@ -149,7 +149,7 @@ class Swaps:
         ]
 
     def _adopt(self, calls: Sequence[Call], vertices: Sequence[Vertex], *, whole: bool) -> None:
-        """Have the journal adopt these states, and set the keys of the vertices.
+        """Make the journal adopt these states, and set the keys of the vertices.
 
         Skips the adoption if it would change nothing.
         """

@@ -56,7 +56,7 @@ class SeenChange(NamedTuple):
 
 
 class RateBudget:
-    """Counts what may happen `rate` times per second, and `burst` times after a rest."""
+    """Limits an action to `rate` times per second, and to `burst` times at once after a pause."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate, self._burst = rate, burst

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class ContextHost(Protocol):
-    """What a context needs of its host; `LocalHost` documents each member."""
+    """The part of the host that a context uses; `LocalHost` documents each member."""
 
     facts: Mapping[str, Any]
     pillar: Mapping[str, Any]

@@ -40,7 +40,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class KnownContent:
-    """What is known of the content behind a URL."""
+    """The description of the content behind a URL."""
 
     etag: str = ""
     """The ETag of the answer, as the server wrote it."""
@@ -95,7 +95,7 @@ class DownloadEntry:
         return handle if fits else None
 
     def begin(self, known: KnownContent) -> Handle:
-        """Drop the content; return a new file for what the server sends now, which `known` describes."""
+        """Drop the content; return a new file for the content that the server sends now, which `known` describes."""
         self.drop()
         self.known = replace(known, boot=boot(), looks=(), digests=None)
         self._describe()

@@ -176,7 +176,7 @@ class PathNode:
 
 
 class Backend(Protocol):
-    """What makes watches: see `kernel_watches`."""
+    """A backend that makes watches: see `kernel_watches`."""
 
     entries: dict[Hashable, KernelWatch]
 

@@ -20,7 +20,7 @@ from holdfast.resources.tool_packages import remedy
 
 
 class CommandSpec(NamedTuple):
-    """What to run, and how. The fields are those of `Context.run`, and `on_output`."""
+    """A command and its options. The fields are those of `Context.run`, and `on_output`."""
 
     argv: tuple[str, ...]
     cwd: str | None = None

@@ -31,7 +31,7 @@ _KOBJECT_UEVENT = 15
 
 
 class EventTopic(Enum):
-    """What can change. The values of the first two are groups of rtnetlink(7)."""
+    """A topic that can change. The values of the first two are groups of rtnetlink(7)."""
 
     ADDRESSES = 0x1 | 0x10 | 0x100
     """RTMGRP_LINK, RTMGRP_IPV4_IFADDR, RTMGRP_IPV6_IFADDR."""

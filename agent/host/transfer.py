@@ -21,7 +21,7 @@ CHUNK = 1 << 18
 BREAKS = 5
 """Most broken connections in a row, each after some data, until a later attempt continues."""
 SECOND = 60.0
-"""Seconds after which a Last-Modified tells versions apart: RFC 9110, 8.8.2.2."""
+"""Seconds after which a Last-Modified distinguishes versions: RFC 9110, 8.8.2.2."""
 ETAG = re.compile(r'(?:W/)?"[!#-~]{0,500}"')
 RANGE = re.compile(r"bytes (\d{1,19})-\d{1,19}/(\d{1,19}|\*)")
 REPORT = 5.0
@@ -52,7 +52,7 @@ class Transfer:
         self._get.abort(why)
 
     def is_current(self, known: KnownContent) -> bool:
-        """Return whether the server says that the content is still the one that is known. Reads no content."""
+        """Return whether the server says that the known content is still current. Reads no content."""
         condition = _condition(known)
         return bool(condition) and self._limited(lambda: self._asked(condition)) == 304
 
@@ -190,14 +190,14 @@ def _on_disk(step: Callable[[], object]) -> None:
 
 
 def _condition(known: KnownContent) -> dict[str, str]:
-    """Return the headers that ask for content other than what is known."""
+    """Return the headers that request content only if it differs from the known content."""
     if known.etag:
         return {"If-None-Match": known.etag}
     return {"If-Modified-Since": known.modified} if known.modified else {}
 
 
 def _continues(answer: HTTPResponse, known: KnownContent, part: int) -> bool:
-    """Return whether a partial answer is the rest of what is there."""
+    """Return whether a partial answer continues the part that is there."""
     found = RANGE.fullmatch(answer.headers.get("Content-Range", ""))
     if found is None or int(found[1]) != part:
         return False
@@ -206,7 +206,7 @@ def _continues(answer: HTTPResponse, known: KnownContent, part: int) -> bool:
 
 
 def _described(answer: HTTPResponse) -> KnownContent:
-    """Return what an answer says of its content."""
+    """Return the description of the content, from the headers of an answer."""
     tag = answer.headers.get("ETag", "").strip()
     return KnownContent(
         etag=tag if ETAG.fullmatch(tag) else "",

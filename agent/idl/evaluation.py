@@ -66,7 +66,7 @@ class FailureAnswer:
 
 @dataclass(frozen=True)
 class ChildAnswer:
-    """What the child says."""
+    """The answer of the child."""
 
     modules: Mapping[str, ModuleAnswer] = field(default_factory=dict)
     failed: FailureAnswer | None = None

@@ -1,4 +1,4 @@
-"""Metrics of plugins. Their names are those of packages, of which there are few."""
+"""Metrics of plugins. Their labels are names of packages; there are few packages."""
 
 from __future__ import annotations
 

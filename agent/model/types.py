@@ -41,7 +41,7 @@ class Type:
 
     type: TypeWord
     patterns: tuple[str, ...] = ()
-    """Of text and of a reference: regular expressions, each of which matches the whole text or identifier."""
+    """Of text and of a reference: regular expressions that must all match the whole text or identifier."""
     numbers: bool = False
     """Of text: numbers are accepted, too, as they are written."""
     choices: tuple[str | int | bool, ...] = ()
@@ -66,7 +66,7 @@ class Type:
     target: str = ""
     """Of a reference: the token of the resource."""
     members: tuple[Type, ...] = ()
-    """Of a union: the types, none of which is a union. Of a tagged type: the records."""
+    """Of a union: the types, which are not unions themselves. Of a tagged type: the records."""
     alias: str = ""
     """The alias that the source uses for the type, as `module:Name`; the other members are those of the aliased
     type."""

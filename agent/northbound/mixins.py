@@ -1,4 +1,4 @@
-"""What several models share: versions, names, unique numbers, topics. A mixin stands before `Model` in a class."""
+"""Mixins for models: versions, names, unique numbers, topics. A mixin comes before `Model` in the bases of a class."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class OnDelete(Enum):
 
 
 class Source(Protocol):
-    """Where references find their targets: the API that the record came from."""
+    """The source of the targets of references: the API that the record came from."""
 
     def peek(self, ref: Ref[Any]) -> Any:
         """Return the target from the cache, or None."""

@@ -104,7 +104,7 @@ def _put(whole: Layout, part: Layout) -> None:
 
 
 def _block(sizes: Mapping[Key, tuple[float, float]], keys: Sequence[Key], width: float) -> Layout:
-    """Return unconnected nodes in rows as wide as the rest, or in a block that is about square."""
+    """Return unconnected nodes in rows as wide as the rest, or in a block that is approximately square."""
     found = Layout()
     if not keys:
         return found

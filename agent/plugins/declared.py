@@ -1,6 +1,6 @@
 """The plugins that the settings name, with the schemas of their packages and their configurations, read and checked.
 
-Everything is read when the configuration is loaded, so that mistakes are reported with their lines in agent.yaml.
+Everything is read when the configuration is loaded, so that errors are reported with their lines in agent.yaml.
 """
 
 from __future__ import annotations

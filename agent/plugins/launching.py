@@ -28,7 +28,7 @@ LONGEST = 107
 
 @dataclass(frozen=True)
 class Launch:
-    """How to start a plugin."""
+    """The command of a plugin, and how to start it."""
 
     name: str
     command: Sequence[str]

@@ -19,7 +19,7 @@ URL = r"(?P<scheme>mqtts?)://(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])(?::(?P
 
 
 class BrokerUrl(NamedTuple):
-    """Where a broker is."""
+    """The address of a broker."""
 
     host: str
     port: int

@@ -14,7 +14,7 @@ from holdfast.agent.northbound.privacy import Private
 from holdfast.agent.northbound.ref import OnDelete, Ref
 
 Origin = Literal["drift", "states", "command", "start", "refresh"]
-"""Why something changed: the host differed from its declaration, the declaration changed, an operator asked for it, the
+"""Why something changed: the host differed from its declaration, the declaration changed, an operator requested it, the
 agent started, or another resource changed. A retry has the origin of its first attempt."""
 Result = Literal["ok", "changed", "would-change", "unknown", "failed", "skipped"]
 """How a run ended, as in the log."""

@@ -41,7 +41,7 @@ CUT = " [cut]"
 ENCODER = json.JSONEncoder(ensure_ascii=False, default=str, separators=(",", ":"))
 """Writes all rows: `json.dumps` with these arguments would make one for each."""
 COUNTED: Sequence[Result] = ("failed", "would-change", "unknown", "skipped")
-"""Results that the record of a pass counts, besides changes."""
+"""Results that the record of a pass counts, in addition to changes."""
 
 
 class ChangeEntry(NamedTuple):
@@ -163,7 +163,7 @@ def passed(host: str, id: str, record: PassRecord, by: Mapping[str, Any] | None)
 
 
 class Wrong(NamedTuple):
-    """How a resource is not as declared."""
+    """The way in which a resource is not as declared."""
 
     result: str
     comment: str

@@ -62,7 +62,7 @@ class WriteQueue:
         self, records: Records, health: Health, begin: Callable[[], Awaitable[None]], tell_lost: Callable[[int], None]
     ) -> None:
         self.path = records.path
-        """Where the records are."""
+        """The path of the database."""
         self._records, self._health = records, health
         self._begin, self._tell_lost = begin, tell_lost
         self._begun = False
@@ -248,7 +248,7 @@ class WriteQueue:
     async def _demand_room(self, spare: int) -> None:
         """Raise `Unavailable` if the disk has no room for records; pages that retention has freed are used again."""
         if spare < 0:
-            with suppress(OSError):  # writing tells what is wrong
+            with suppress(OSError):  # the write reports the error
                 spare += self.path.stat().st_size - await self._records.driver.used()
         if spare < 0:
             self._why = f"cannot write {self.path}: the rest of its disk is reserved for the journal; free some space"
@@ -267,6 +267,6 @@ def _prepared(works: Sequence[Work], directory: Path) -> tuple[Sequence[Put | De
             failed += 1
     try:
         spare = disk_room.spare(directory)
-    except OSError:  # writing tells what is wrong
+    except OSError:  # the write reports the error
         spare = 0
     return list(rows.values()), failed, spare

@@ -40,7 +40,7 @@ class Present(NamedTuple):
     state: dict[str, Any]
     revision: str = ""
     differs: tuple[str, ...] = ()
-    """Write-only fields of which the provider says that they differ."""
+    """Write-only fields that differ according to the provider."""
 
 
 class HalfMade(HoldfastError):

@@ -18,7 +18,7 @@ PREFIX = r"/([A-Za-z0-9._-]{1,64}/){1,8}"
 
 
 class Endpoint(NamedTuple):
-    """Where a member of the cluster is."""
+    """The address of a member of the cluster."""
 
     host: str
     """In brackets if it is an IPv6 address."""

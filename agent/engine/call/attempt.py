@@ -47,7 +47,7 @@ ACCOUNT_LIMIT = 10.0
 
 
 class Job(NamedTuple):
-    """What one attempt is to do."""
+    """The job of one attempt."""
 
     call: Call
     ctx: Context

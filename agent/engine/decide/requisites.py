@@ -51,7 +51,7 @@ class Decision(NamedTuple):
 
 
 Word = Literal["requisite_failed", "onfail", "onchanges", "prereq", "met", "refresh", "changed", "needed"]
-"""What one target contributes: a reason not to run, `met`, or a change that is a reason to run."""
+"""The contribution of one target: a reason not to run, `met`, or a change that is a reason to run."""
 
 
 def word(kind: RequisiteKind, up: Upstream) -> Word | None:

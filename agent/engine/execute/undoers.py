@@ -32,7 +32,7 @@ BLAMED = 1000
 
 
 class RecordedChange(NamedTuple):
-    """What one run has changed."""
+    """The changes of one run."""
 
     who: str
     """Identity of the resource that ran."""
@@ -41,7 +41,7 @@ class RecordedChange(NamedTuple):
     ended: float
     """Loop time at which it ended."""
     own: tuple[Uid, ...]
-    """What the resource manages, and the paths that its changes name; each once."""
+    """The things that the resource manages, and the paths that its changes name; each once."""
     touched: tuple[Uid, ...]
     """Other things that its repairs change."""
     removed: tuple[str, ...]
@@ -186,7 +186,7 @@ class ChangeIndex:
 def _change(vertex: Vertex, changes: Mapping[str, Any], began: float) -> RecordedChange:
     """Return what a resource has changed.
 
-    If the kind raises when asked for its uids, only the paths that its changes name are compared.
+    If the kind raises an error instead of returning its uids, only the paths that its changes name are compared.
     """
     named = changes.get("removed")
     removed = tuple(_paths(named if isinstance(named, list) else [named]))

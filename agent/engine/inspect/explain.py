@@ -33,7 +33,7 @@ class WaitReason(NamedTuple):
     """One reason why a resource does not run now."""
 
     code: str
-    """What the resource waits for.
+    """Code of the thing for which the resource waits:
 
     `obstacle`, `retry`, `rate-limit`, `flapping`, `watch`, `paused`, `apply`, `call`, `place`, `requisites`, `order`,
     `sequence`, `semaphore` or `workers`.

@@ -32,7 +32,7 @@ class End(NamedTuple):
     """A resource that the journal remembers."""
 
     thing: str
-    """What the resource manages, as `thing` returns it; empty in a journal of an older version."""
+    """Digest of the thing that the resource manages, as `thing` returns it; empty in a journal of an older version."""
     identity: str
     """`kind[id]` of the state that declared the resource last."""
     absent: float | None = None

@@ -32,7 +32,7 @@ class PassRecord(NamedTuple):
     differing: int = 0
     """Number of resources in the whole graph that noop kept from being repaired."""
     asked: bool = False
-    """An operator asked for a part of the pass, whatever its cause."""
+    """An operator requested a part of the pass, whatever its cause."""
     broken_off: bool = False
     """The pass was interrupted because the engine stopped."""
     counted: Tally | None = None

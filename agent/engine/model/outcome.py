@@ -1,4 +1,4 @@
-"""How a run of a resource ended, why it ran or did not run, and what is kept of this."""
+"""Outcomes: how a run of a resource ended, why it ran or did not run, and the part of an outcome that is kept."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ class Outcome(NamedTuple):
     comment: str = ""
     diff: str = ""
     effect: Effect | None = None
-    """What was done or, in noop, would be, in verbs; None if nothing was, or if the kind does not say."""
+    """The effect of the run in verbs (in noop, the expected one); None if there was none, or if the kind reports
+    none."""
     duration: float = 0.0
     """Seconds."""
     ran: bool = True
@@ -231,7 +232,7 @@ ID = "\0"
 
 
 class LastChange(NamedTuple):
-    """What is kept of the last outcome with changes. There may be one for each resource, so it is small."""
+    """The part of the last outcome with changes that is kept. There may be one for each resource, so it is small."""
 
     pattern: str
     """The comment, with `ID` in place of the ID. Comments of many resources differ only in it, so they share a text."""

@@ -46,7 +46,7 @@ class Passes:
         self.calm = True
         """Whether the current or last pass consists of routine checks (polls, rechecks) that found nothing new."""
         self.asked = False
-        """Whether an operator asked for a part of the current pass, so that the end of the pass is reported."""
+        """Whether an operator requested a part of the current pass, so that the end of the pass is reported."""
         self.ended = 0.0
         """Loop time at which the last pass ended that was not calm."""
 

@@ -21,7 +21,7 @@ ANY = "*"
 
 
 class Claim(NamedTuple):
-    """What one call changes."""
+    """The things that one call changes."""
 
     things: frozenset[Uid]
     over: asyncio.Event
@@ -41,7 +41,7 @@ class Reservations:
     def covers(self, vertex: Vertex) -> bool:
         """Return whether a vertex must not start."""
         if not self._keys and not self._claims:
-            return False  # fast path: asked for each start
+            return False  # fast path: called for each start
         return self.reserved(vertex) or self.claimed(vertex)
 
     # -- one-shot runs -------------------------------------------------------------------------------------------

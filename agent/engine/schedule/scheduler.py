@@ -38,7 +38,7 @@ NO_MARKS: Sequence[Mark] = ()
 
 
 class Runner(Protocol):
-    """What the scheduler calls."""
+    """The part of the runner that the scheduler uses."""
 
     def start(self, vertex: Vertex) -> None:
         """Start the run of a vertex. `finished` must be called after it."""

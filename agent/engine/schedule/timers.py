@@ -12,7 +12,7 @@ from holdfast.agent.engine.model.vertex import Observer, Vertex
 
 
 class TimerHandler(Protocol):
-    """What timers call."""
+    """The handler of timers that have fired."""
 
     def woken(self, vertex: Vertex, cause: Cause) -> None:
         """Check a vertex, whose time has come."""

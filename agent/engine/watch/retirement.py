@@ -11,7 +11,7 @@ from holdfast.agent.engine.model.vertex import Vertex
 
 
 class DepartureHandler(Protocol):
-    """What retirement reports to."""
+    """The receiver of reports on vertices that have left."""
 
     def left(self, vertex: Vertex) -> None:
         """Note that all runs of a vertex that has left the graph have ended."""

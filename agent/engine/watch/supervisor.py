@@ -48,7 +48,7 @@ def _watches(resource: Resource) -> bool:
 
 
 class Watched(Protocol):
-    """What the supervision of a watch reports to."""
+    """The receiver of reports of the supervision of a watch."""
 
     def open(self, vertex: Vertex) -> Watch:
         """Return a new watch of a vertex; called for each start and restart."""

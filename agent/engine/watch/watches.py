@@ -23,7 +23,7 @@ SLICE = 50
 
 
 class Handler(Protocol):
-    """What watches report to."""
+    """The receiver of reports of watches."""
 
     def armed(self, vertex: Vertex) -> None:
         """Note that the watch is armed, or that the vertex needs none: from now on it may start."""

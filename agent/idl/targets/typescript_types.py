@@ -28,7 +28,7 @@ PLAIN = {
 
 
 class TypeScriptTypes:
-    """The types of one module. Modules of which it uses a name are imported."""
+    """The types of one module. Modules whose names it uses are imported."""
 
     def __init__(self, module: Module, end: str = "", *, resources: bool = False) -> None:
         self._module = module.name

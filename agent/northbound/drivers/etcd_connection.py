@@ -57,7 +57,7 @@ class Tls:
 
 @dataclass(frozen=True)
 class Access:
-    """How to reach a cluster."""
+    """The access to a cluster."""
 
     endpoints: Sequence[str]
     """`host:port` of each member."""

@@ -45,7 +45,7 @@ SILENT.propagate = False
 
 @dataclass(frozen=True)
 class Broker:
-    """How to reach a broker."""
+    """The access to a broker."""
 
     host: str
     port: int = 1883

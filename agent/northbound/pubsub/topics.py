@@ -11,7 +11,7 @@ LONGEST_PART = 256
 
 
 def topic_part(text: str) -> str:
-    """Return a text that may be one level of a topic. Raises `Invalid` that says what is wrong with it."""
+    """Return a text that may be one level of a topic; else raise `Invalid` with the reason."""
     if not text or len(text.encode("utf-8", "surrogateescape")) > LONGEST_PART:
         raise Invalid(f"{text[:20]!r} cannot be a part of a topic: it must have 1 to {LONGEST_PART} bytes")
     if wrong := sorted({each for each in text if each in "/+#" or not each.isprintable()}):

@@ -1,4 +1,4 @@
-/** What differs between the state of a resource and its declared arguments. */
+/** Differences between the state of a resource and its declared arguments. */
 
 import type { Values } from "./decode.js";
 import type { Difference } from "./messages.js";

@@ -1,4 +1,4 @@
-/** What an author's code throws, as failures of the protocol; no secret of the request appears in them. */
+/** Converts errors of an author's code to failures of the protocol, which contain no secret of the request. */
 
 import { InvalidData } from "./decode.js";
 import { toBase64 } from "./forms.js";
@@ -7,19 +7,19 @@ import type { Failure } from "./messages.js";
 import { Conflict, Partial, Permanent, Refusal, Temporary, Unsupported } from "./stub.js";
 import { MASK, Secret, isPlain } from "./values.js";
 
-/** Characters of a message. */
+/** Most characters of a message. */
 const LONGEST = 2000;
 /** Least number of characters of a secret that is masked within text: shorter ones are parts of too many words. */
 const SHORTEST = 6;
 const URL = /(:\/\/[^\s/:@'"]*:)([^\s/'"]+)(?=@)/g;
-/** Members of messages that a provider may have written in words. */
+/** Members of messages with free text of the provider. */
 const TOLD = ["message", "path"];
 const CONNECTION = ["ECONNREFUSED", "ECONNRESET", "ECONNABORTED", "EPIPE"];
 
 /** The caller no longer waits. */
 export class Cancelled extends Error {}
 
-/** The time that the caller has given is over. */
+/** The timeout of the caller has passed. */
 export class TimeOver extends Error {}
 
 /** Return the failure for an error. Secrets in the payloads of the request are masked in its text. */
@@ -73,7 +73,7 @@ export class Redactor {
     return shown.replace(URL, `$1${MASK}`);
   }
 
-  /** Return a message in which the texts that a provider may have written in words are masked. */
+  /** Return a message in which the free texts of the provider are masked. */
   message(message: object): object {
     const entries = Object.entries(message) as [string, unknown][];
     return Object.fromEntries(entries.map(([name, value]) => [name, this.member(name, value)]));
@@ -110,7 +110,7 @@ function quoted(text: string): string {
   try {
     return encodeURIComponent(text);
   } catch {
-    return text; // it has a half of a character
+    return text; // the text contains a surrogate
   }
 }
 
@@ -120,7 +120,7 @@ function* secretsOf(message: unknown): Generator<string> {
     try {
       yield* secretTexts(parse(new TextDecoder().decode(message)), false);
     } catch {
-      // it is no JSON, so nothing in it is marked
+      // the payload is not JSON, so nothing in it is marked
     }
   } else if (typeof message === "object" && message !== null) {
     for (const each of Object.values(message)) yield* secretsOf(each);
@@ -137,15 +137,15 @@ function* secretTexts(data: Data, secret: boolean): Generator<string> {
 
 export type Level = "debug" | "info" | "warning" | "error";
 
-/** Write one line of the log, which the agent takes apart. */
+/** Write one line of the log, which the agent parses. */
 export function log(level: Level, message: string): void {
   process.stderr.write(`${JSON.stringify({ time: Date.now() / 1000, level, message })}\n`);
 }
 
 /**
- * Log the place of an error in the author's code, unless he has thrown it on purpose.
+ * Log the place of an error in the author's code, unless the code has thrown it on purpose.
  *
- * Its text may have secrets, and is not logged.
+ * The text of the error may contain secrets, and is not logged.
  */
 export function logFailure(what: string, error: unknown): void {
   if (error instanceof Refusal || error instanceof InvalidData || isTimeOver(error) || isCancelled(error)) return;

@@ -1,4 +1,4 @@
-/** Calls of a package's functions, answered with an author's code. */
+/** Answers calls of a package's functions with an author's code. */
 
 import { InvalidData, type Values } from "./decode.js";
 import type { InvokeRequest, InvokeResponse } from "./messages.js";

@@ -11,7 +11,7 @@ const DEADLINE = 5000;
 const SCRIPT = new Script("new RegExp(expression, 'u').test(text)");
 let context: Context | undefined;
 
-/** Return whether a pattern matches a whole text; a text on which that takes too long does not match. */
+/** Return whether a pattern matches a whole text. If the match takes too long, the text does not match. */
 export function matchesInTime(pattern: Pattern, text: string): boolean {
   const [expression, constant, degree] = pattern;
   if (constant * (text.length + 1) ** degree <= WAYS) return matchesWhole(pattern, text);

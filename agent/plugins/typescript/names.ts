@@ -1,4 +1,4 @@
-/** Names of the IDL in place of those in TypeScript, where an author says which field he means. */
+/** Names of the IDL in place of those in TypeScript, where an author names a field. */
 
 import { type Field, type Schema, type Type, wireName } from "./schema.js";
 

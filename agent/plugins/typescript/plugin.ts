@@ -1,7 +1,7 @@
 /**
- * What the author of a provider uses: `import * as plugin from "./holdfast-runtime/plugin.js"`.
+ * The API for authors of providers: `import * as plugin from "./holdfast-runtime/plugin.js"`.
  *
- * The generated stub has a class for each resource; the author derives from it and writes what is interesting:
+ * The generated stub has a class for each resource. The author derives from it and writes the operations:
  *
  *     class Roles extends RoleOperations {
  *       override async read(key: plugin.Key, inputs: RoleArgs): Promise<plugin.Found<Role> | undefined> { ... }
@@ -59,7 +59,7 @@ export function serve(source: PackageText, parts: readonly Part[], configure?: C
   });
 }
 
-/** End the process after an error that nothing has caught. Its text may have secrets, and is not logged. */
+/** End the process after an uncaught error. The text of the error may contain secrets, and is not logged. */
 function crash(error: unknown): void {
   logFailure("the provider", error);
   process.exit(1);

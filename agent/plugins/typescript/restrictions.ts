@@ -1,4 +1,4 @@
-/** What a value must satisfy beyond its type: the restrictions of one value, and the rules of several fields. */
+/** Conditions on values beyond their types: the restrictions of one value, and the rules of several fields. */
 
 import { type Duration, inMicroseconds } from "./forms.js";
 import { type Field, type Rule, type Schema, type Type, wireName } from "./schema.js";
@@ -12,10 +12,10 @@ const LENGTHS: { readonly [type: string]: string } = {
   mapping: "entries",
 };
 
-type Told = readonly [code: string, message: string];
+type CodeAndMessage = readonly [code: string, message: string];
 
-/** Return the code and the message of the first restriction of a type that a value does not keep. */
-export function restriction(schema: Schema, type: Type, value: unknown): Told | undefined {
+/** Return the code and the message of the first restriction of a type that a value violates. */
+export function restriction(schema: Schema, type: Type, value: unknown): CodeAndMessage | undefined {
   if (value === UNKNOWN) return undefined;
   if (type.type === "integer" || type.type === "number") {
     const told = outOfRange(type, value as number | bigint);
@@ -50,7 +50,7 @@ function wrongLength(type: Type, length: number, unit: string): string | undefin
   return undefined;
 }
 
-/** Return the rules that fields break: wire name -> value. A rule on an unknown value is skipped. */
+/** Return the rules that fields violate: wire name -> value. A rule on an unknown value is skipped. */
 export function broken(
   rules: readonly Rule[],
   values: ReadonlyMap<string, unknown>,

@@ -2,11 +2,11 @@
 
 import { type Data, isSafe, parse } from "./json.js";
 
-/** What the compiler has generated from the package. */
+/** The data that the compiler has generated from the package. */
 export interface PackageText {
   /** The text of schema.json. */
   readonly text: string;
-  /** SHA-256 of the schema, by which agent and provider know that they mean the same. */
+  /** SHA-256 of the schema, by which agent and provider check that they use the same one. */
   readonly digest: string;
   /** Pattern of the schema -> the expression of JavaScript, and how many ways of matching a text it may try. */
   readonly patterns: { readonly [pattern: string]: Pattern };
@@ -36,7 +36,7 @@ export interface Field {
   readonly name: string;
   readonly type: Type;
   readonly required?: boolean;
-  /** As in state files; not a member if there is none. */
+  /** As in state files; missing if there is none. */
   readonly default?: Data;
   readonly secret?: boolean;
   readonly wire?: string;
@@ -94,10 +94,10 @@ interface Package {
   readonly config?: string;
 }
 
-/** Tells whether a pattern matches a whole text. */
+/** Returns whether a pattern matches a whole text. */
 export type Matcher = (pattern: Pattern, text: string) => boolean;
 
-/** The type of what has no other one. */
+/** The type of values without another one. */
 export const ANY: Type = { type: "any" };
 export const TEXT: Type = { type: "text" };
 

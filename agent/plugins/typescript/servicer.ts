@@ -17,7 +17,7 @@ import { untilAborted } from "./timeouts.js";
 
 const CAPABILITIES = ["events", "read-many", "upgrade-state"];
 
-/** What a provider is made of. */
+/** The parts of a provider. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- each has types of its own, and the schema checks them
 export type Part = Operations<any, any> | PackageFunction<any, any>;
 /** Receives the configuration of the provider, decoded and validated, before any other operation. */
@@ -36,7 +36,7 @@ export class Servicer {
   private readonly schema: Schema;
   private readonly operations: ReadonlyMap<string, AnyOperations>;
   private readonly payloads: Payloads;
-  /** Tells this start of the provider from others. */
+  /** Identifies this start of the provider. */
   readonly start = randomBytes(16).toString("hex");
   private readonly running = new Set<AbortController>();
   private readonly handlers: Handlers;
@@ -94,7 +94,7 @@ export class Servicer {
     return (this.schema.config?.fields ?? []).some((each) => each.secret === true);
   }
 
-  /** Configure the provider as an operator has written it. Throws `InvalidData`. */
+  /** Configure the provider with the configuration of an operator. Throws `InvalidData`. */
   async configureWith(data: Data): Promise<void> {
     await this.use(this.payloads.configGiven(data));
   }
@@ -163,7 +163,7 @@ export class Servicer {
 
   /**
    * Send the events of these resources; one says that all of them are watched. It ends when one of the watches does, or
-   * when `signal` is aborted. Throws what the author's code throws.
+   * when `signal` is aborted. Throws errors of the author's code.
    */
   async watch(
     tokens: readonly string[],

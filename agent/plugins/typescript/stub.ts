@@ -1,15 +1,15 @@
-/** What the author of a provider writes, and what his code gives and gets. */
+/** The base classes of a provider, and the types of its arguments and results. */
 
 import type { Json } from "./json.js";
 import type { Violation } from "./values.js";
 
-/** What is known about a resource before it is read. */
+/** The known facts about a resource before it is read. */
 export interface Key {
-  /** Identifier that `create` has returned; empty if it is not known. */
+  /** Identifier that `create` has returned; empty if it is unknown. */
   readonly id: string;
   /** Identifier of the run, for the log. */
   readonly trace: string;
-  /** Token of a creation whose end the agent does not know: see `createOnce`; empty or missing if there was none. */
+  /** Token of a creation whose result the agent does not know: see `createOnce`; empty or missing if there was none. */
   readonly intent?: string;
 }
 
@@ -17,16 +17,16 @@ export interface Key {
 export interface Found<State> {
   readonly id: string;
   readonly state: State;
-  /** Changes whenever the resource does; not given if the provider has no such thing. */
+  /** A value that changes whenever the resource does; not given if the provider has none. */
   readonly revision?: string;
-  /** Write-only fields whose value in the resource is not that of the inputs, where `read` can tell. */
+  /** Write-only fields whose value in the resource differs from the inputs, if `read` can find out. */
   readonly differs?: readonly string[];
 }
 
 /** The report of a watch that a resource may have changed. An empty id says that changes may have been missed. */
 export interface WatchEvent {
   readonly id: string;
-  /** Where to resume. */
+  /** The position at which to resume. */
   readonly revision: string;
   /** Why changes are not reported from now on, until the next event about the same: see `unwatched`. */
   readonly unwatched?: string;
@@ -34,18 +34,18 @@ export interface WatchEvent {
 
 /** The first event of a watch: all later changes are reported. */
 export const ARMED: WatchEvent = { id: "", revision: "" };
-/** Changes may have been missed: everything has to be read. */
+/** Changes may have been missed: all resources must be read. */
 export const MISSED: WatchEvent = { id: "", revision: "" };
 
 /**
- * Changes of a resource, or of all of the kind, are not reported from now on, because the connection is lost for
- * example. It ends with the next event about the same, which says that the resource may have changed meanwhile.
+ * Changes of a resource, or of all of the kind, are not reported from now on, for example because the connection is
+ * lost. The next event about the same resource or kind ends this state, and says that it may have changed meanwhile.
  */
 export function unwatched(why: string, id = ""): WatchEvent {
   return { id, revision: "", unwatched: why };
 }
 
-/** The signal of a call that an author makes himself. */
+/** The signal of a call that the author's own code makes. */
 const NEVER = new AbortController().signal;
 
 /** Base of the errors that an author throws on purpose. */
@@ -60,7 +60,7 @@ export class Permanent extends Refusal {}
 /** The resource no longer has the revision that was expected. */
 export class Conflict extends Refusal {}
 
-/** A resource was created, but not finished; the next try is an update of `found`. */
+/** A resource was created, but not finished; the next attempt updates `found`. */
 export class Partial<State> extends Refusal {
   constructor(
     message: string,
@@ -75,13 +75,13 @@ export class Unsupported extends Error {}
 
 /**
  * The operations on one kind of resource, with its arguments and its state. `signal` is aborted when the caller no
- * longer waits. A method that the author does not write answers as its documentation says.
+ * longer waits. If the author does not write a method, its documentation says what it does.
  */
 export abstract class Operations<Args, State> {
   /** `package:module:Name`. */
   abstract readonly token: string;
 
-  /** Return what is wrong with inputs that satisfy the schema and are all known; by default nothing. */
+  /** Return the problems of inputs that satisfy the schema and are all known; by default none. */
   check(_inputs: Args, _signal: AbortSignal): Promise<readonly Violation[]> {
     return Promise.resolve([]);
   }
@@ -102,7 +102,7 @@ export abstract class Operations<Args, State> {
     return found;
   }
 
-  /** Return several resources, in order; write this where one question answers all. By default one by one. */
+  /** Return several resources, in order. By default one by one; write this if one query can return all. */
   async readMany(
     wanted: readonly (readonly [Key, Args])[],
     signal: AbortSignal,
@@ -124,9 +124,9 @@ export abstract class Operations<Args, State> {
   }
 
   /**
-   * Create the resource as `create` does, which is the default; override this where a server knows such tokens.
-   * `intent` is the same whenever the creation is tried again because its end is not known: the agent or the provider
-   * has died meanwhile. A resource that was made with it is returned, and none is made.
+   * Create the resource as `create` does, which is the default; override this if a server accepts such tokens.
+   * `intent` is the same whenever the creation is tried again because its result is unknown: the agent or the provider
+   * died during it. If a resource was created with this token before, it is returned, and none is created.
    */
   createOnce(inputs: Args, _intent: string, signal: AbortSignal): Promise<Found<State>> {
     return this.create(inputs, signal);
@@ -142,15 +142,16 @@ export abstract class Operations<Args, State> {
     return unsupported("delete");
   }
 
-  /** Return why `delete` would fail, without a change; by default nothing is known, so a plan cannot tell. */
+  /** Return why `delete` would fail, without a change. By default that is unknown, so a plan cannot say it. */
   refusal(_found: Found<State>, _signal: AbortSignal): Promise<string> {
     return Promise.resolve("");
   }
 
   /**
-   * Yield `ARMED`, and then each resource that has changed; `unwatched()` while changes are not seen, which can also
-   * come first. `revision` is that of the last event that the agent has received; empty at the start. With `noop` the
-   * agent only observes, and the watch may not change the server either. When `signal` is aborted, the watch ends.
+   * Yield `ARMED`, and then each resource that has changed. Yield `unwatched()` when changes are not reported from now
+   * on, which can also come first. `revision` is that of the last event that the agent has received; empty at the
+   * start. With `noop` the agent changes nothing, and the watch must not change the server either. When `signal` is
+   * aborted, the watch ends.
    */
   watch(_revision: string, _noop: boolean, _signal: AbortSignal): AsyncIterable<WatchEvent> {
     throw new Unsupported("the provider has no watch");

@@ -23,7 +23,7 @@ type Method = Exclude<messages.Method, "Watch">;
 type Caller = <M extends Method>(method: M, request: Given<messages.Requests[M]>) => Promise<messages.Responses[M]>;
 
 /**
- * Calls a provider as the agent does: what it gets and returns is validated, encoded and decoded as on the wire.
+ * Calls a provider as the agent does: arguments and results are validated, encoded and decoded as on the wire.
  *
  * Wrong values throw `Invalid`; a failure throws `Temporary`, `Conflict`, `Partial` or `Permanent`, as the provider
  * did. A defect of the provider is `Permanent`.
@@ -43,7 +43,7 @@ export class Trial {
     await this.call("Configure", { config: payloads.packConfig(payloads.configGiven(fromJson(config))) });
   }
 
-  /** Return what calls the operations on one kind of resource. */
+  /** Return the caller of the operations on one kind of resource. */
   of<Args, State>(operations: Operations<Args, State>): KindTrial<Args, State> {
     const kind = this.schema.resources.get(operations.token);
     if (kind === undefined) throw new Permanent(`the package has no resource ${operations.token}`);
@@ -82,7 +82,7 @@ export class KindTrial<Args, State> {
 
   /**
    * Return the resource with this identifier or these inputs; undefined if it does not exist. `intent`: token of a
-   * creation whose end is not known.
+   * creation whose result is unknown.
    */
   async read(inputs: Args, id = "", intent = ""): Promise<Found<State> | undefined> {
     const { results } = await this.call("Read", {
@@ -165,7 +165,7 @@ function asOnTheWire(name: string, message: object): object {
   return decode(messages.MESSAGES, name, encode(messages.MESSAGES, name, message));
 }
 
-/** Return a response without violations and failure. Throws what they stand for. */
+/** Return a response without violations and failure. Throws the errors for these. */
 function succeeded<
   R extends { readonly failure: messages.Failure; readonly violations?: readonly messages.Violation[] },
 >(answer: R): R {

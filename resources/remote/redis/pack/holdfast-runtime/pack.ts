@@ -1,6 +1,6 @@
 // Made by `holdfast idl compile` from the package redis, target typescript. Do not edit it.
 /**
- * What the generated classes of a package are made of, and what its users need beside them.
+ * The base of the generated classes of a package, and further functions for its users.
  *
  * Nothing here depends on Node.js or on another library.
  */
@@ -19,7 +19,7 @@ export { Secret, type Violation } from "./values.js";
 
 const schemas = new Map<PackageText, Schema>();
 
-/** Base of the generated classes of resources. Its constructor throws `Invalid`, with everything that is wrong. */
+/** Base of the generated classes of resources. Its constructor throws `Invalid`, with all violations. */
 export abstract class Resource {
   readonly #schema: Schema;
   readonly #kind: Kind;
@@ -62,7 +62,7 @@ function referenceTo(value: unknown, ids: ReadonlyMap<unknown, string>): Data {
   return new Map([["ref", id]]);
 }
 
-/** Return the text of a state file with these resources, by their IDs. Its values are no templates. */
+/** Return the text of a state file with these resources, by their IDs. Its values are not templates. */
 export function toYaml(resources: { readonly [id: string]: Resource }): string {
   const ids = new Map<unknown, string>(Object.entries(resources).map(([id, each]) => [each, id]));
   const declared = new Map([...ids].map(([each, id]) => [id, (each as Resource).declaration(ids)]));

@@ -1,6 +1,6 @@
 // Made by `holdfast idl compile` from the package redis, target typescript. Do not edit it.
 /**
- * From data to values, with every violation of the schema.
+ * Converts data to values, and finds every violation of the schema.
  *
  * The data are in one of three forms. On the wire, records use wire names, whole numbers are texts of digits, and a
  * value of the type `any` is within an object, such as `{"$json": 5}`. Two objects stand for other values there:
@@ -22,7 +22,7 @@ export type Values = { [name: string]: unknown };
 
 /** Stands for a value that breaks a rule, which has been recorded. */
 export const INVALID: unique symbol = Symbol("invalid");
-/** Whole numbers have 64 bits. */
+/** The largest whole number: whole numbers have 64 bits. */
 const LARGEST = 2n ** 63n;
 const DIGITS = /^-?[0-9]{1,19}$/;
 const WRITTEN: { readonly [type: string]: (text: string) => unknown } = {
@@ -44,25 +44,25 @@ function defaultOf(field: Field, environment: Environment): Data | undefined {
   return text === undefined ? field.default : fromText(field.type, text);
 }
 
-/** Return the data that a text of the environment stands for: of numbers, booleans and composite types, JSON. */
+/** Return the data for a text of the environment. Numbers, booleans and composite types are read as JSON. */
 function fromText(type: Type, text: string): Data {
   const words = type.type === "union" ? (type.members ?? []).map((each) => each.type) : [type.type];
   if (words.some((each) => TEXTUAL.has(each))) return text;
   try {
     return parse(text);
   } catch {
-    return text; // which the type refuses
+    return text; // the type refuses the text
   }
 }
 
-/** Data break rules of the schema. */
+/** Data violate rules of the schema. */
 export class InvalidData extends Error {
   constructor(readonly violations: readonly Violation[]) {
     super(violations.map((each) => (each.path ? `${each.path}: ${each.message}` : each.message)).join("; "));
   }
 }
 
-/** Decodes data; `violations` has everything that is wrong with them, in the order of the data. */
+/** Decodes data; `violations` has all violations, in the order of the data. */
 export class Decoder {
   readonly violations: Violation[] = [];
   /** Key of a field that exists, but is no argument -> its name. */
@@ -71,7 +71,7 @@ export class Decoder {
   constructor(
     private readonly schema: Schema,
     private readonly form: Form,
-    /** What gives defaults, with the schema, to fields that are not given; without it, they get none. */
+    /** The source of defaults, with the schema, for fields that are not given; without it, they get none. */
     private readonly environment?: Environment,
   ) {}
 
@@ -157,7 +157,7 @@ export class Decoder {
     }
   }
 
-  /** Remove what later violations tell of a value that is secret; which type it must have is no secret. */
+  /** Remove a secret value from the later violations; the required type is no secret. */
   private hide(before: number): void {
     const told = this.violations.splice(before);
     const hidden = (each: Violation) =>
@@ -233,7 +233,7 @@ export class Decoder {
     try {
       return toJson(fromJson(data));
     } catch (error) {
-      return this.violate("type", path, (error as Error).message); // it names a type, and no value
+      return this.violate("type", path, (error as Error).message); // the message names a type, not a value
     }
   }
 
@@ -347,7 +347,7 @@ function isSmall(type: Type): boolean {
   return [least, most].every((limit) => limit !== undefined && isSafe(BigInt(Math.trunc(Number(limit)))));
 }
 
-/** Return the members of an object; undefined if there are none because it is something else. */
+/** Return the members of an object; undefined if the value is not an object. */
 function members(data: unknown): readonly (readonly [string, unknown])[] | undefined {
   if (data instanceof Map) return [...(data as ReadonlyMap<string, unknown>)];
   return isPlain(data) ? Object.entries(data).filter(([, item]) => item !== undefined) : undefined;
@@ -366,7 +366,7 @@ function listed(words: readonly string[]): string {
   return words.map((each) => `'${each}'`).join(", ");
 }
 
-/** Return what a value is, in words that do not repeat the value, which may be secret. */
+/** Return a description of a value without the value itself, which may be secret. */
 function word(data: unknown): string {
   if (data === null || data === undefined) return "null";
   if (Array.isArray(data) || data instanceof Set) return "a list";

@@ -1,5 +1,5 @@
 // Made by `holdfast idl compile` from the package redis, target typescript. Do not edit it.
-/** What differs between the state of a resource and its declared arguments. */
+/** Differences between the state of a resource and its declared arguments. */
 
 import type { Values } from "./decode.js";
 import type { Difference } from "./messages.js";

@@ -1,5 +1,5 @@
 // Made by `holdfast idl compile` from the package redis, target typescript. Do not edit it.
-/** From values to data of JSON, in the forms of the wire or of state files (`decode.ts`). */
+/** Converts values to data of JSON, in the forms of the wire or of state files (`decode.ts`). */
 
 import type { Values } from "./decode.js";
 import { toBase64 } from "./forms.js";
@@ -12,7 +12,7 @@ export class Encoder {
   constructor(
     private readonly schema: Schema,
     private readonly form: "wire" | "state" = "wire",
-    /** Returns what stands for a resource to which a reference leads. */
+    /** Returns the data for a resource to which a reference leads. */
     private readonly reference: (value: unknown) => Data = text,
   ) {}
 
@@ -75,7 +75,7 @@ export class Encoder {
     }
   }
 
-  /** Return a whole number as text of digits; what is none becomes text that the decoder refuses. */
+  /** Return a whole number as text of digits. Another value becomes text that the decoder refuses. */
   private integer(value: unknown): Data {
     if (this.wire) return typeof value === "bigint" || typeof value === "number" ? String(value) : text(value);
     return isWhole(value) ? BigInt(value) : refuse(value);
@@ -102,12 +102,12 @@ export class Encoder {
   }
 }
 
-/** Return the type of a union that a value is of. */
+/** Return the type of a union to which a value belongs. */
 function memberOf(union: Type, value: unknown): Type {
   return (union.members ?? []).find((each) => mayBe(each, value)) ?? refuse(value);
 }
 
-/** Return whether a value may be of a type; a schema has no unions of types that cannot be told apart so. */
+/** Return whether a value may be of a type; types in a union of a schema can always be distinguished like this. */
 function mayBe(type: Type, value: unknown): boolean {
   switch (type.type) {
     case "none":

@@ -1,5 +1,5 @@
 // Made by `holdfast idl compile` from the package redis, target typescript. Do not edit it.
-/** Calls of a package's functions, answered with an author's code. */
+/** Answers calls of a package's functions with an author's code. */
 
 import { InvalidData, type Values } from "./decode.js";
 import type { InvokeRequest, InvokeResponse } from "./messages.js";

@@ -12,7 +12,7 @@ export type Data = null | boolean | number | bigint | string | readonly Data[] |
 export type Json = null | boolean | number | bigint | string | readonly Json[] | { readonly [key: string]: Json };
 
 const DEEPEST = 1000;
-/** Digits of the longest whole number, as in the agent. */
+/** Most digits of a whole number, as in the agent. */
 const LONGEST = 4300;
 const SPACE = /[ \t\n\r]*/y;
 const NUMBER = /(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?/y;
@@ -94,7 +94,7 @@ class Parser {
     return found === undefined ? this.fail("no text in quotes") : (JSON.parse(found[0]) as string);
   }
 
-  /** Return the match of an expression here, and go behind it. */
+  /** Return the match of an expression here, and move behind it. */
   private token(expression: RegExp): RegExpExecArray | undefined {
     expression.lastIndex = this.at;
     const found = expression.exec(this.text);
@@ -135,7 +135,7 @@ export function toJson(data: Data): Json {
   return found;
 }
 
-/** Return what a user gives as JSON as data. Throws `TypeError` for anything that is no JSON. */
+/** Return a value of a user as data of JSON. Throws `TypeError` for a value that is not JSON. */
 export function fromJson(value: unknown): Data {
   if (value === null || ["boolean", "bigint", "string"].includes(typeof value)) return value as Data;
   if (typeof value === "number" && Number.isFinite(value)) return Number.isSafeInteger(value) ? BigInt(value) : value;

@@ -1,5 +1,5 @@
 // Made by `holdfast idl compile` from the package redis, target typescript. Do not edit it.
-/** Names of the IDL in place of those in TypeScript, where an author says which field he means. */
+/** Names of the IDL in place of those in TypeScript, where an author names a field. */
 
 import { type Field, type Schema, type Type, wireName } from "./schema.js";
 

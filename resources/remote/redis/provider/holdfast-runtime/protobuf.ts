@@ -2,7 +2,7 @@
 /**
  * Messages of protobuf as bytes, with the types of fields that the protocol uses: bool, int64, string, bytes, messages.
  *
- * A field that is not given has its default. Fields that are not known are skipped.
+ * A field that is not given has its default. Unknown fields are skipped.
  */
 
 export interface FieldOf {
@@ -75,7 +75,7 @@ function joined(parts: readonly Uint8Array[]): Uint8Array {
   return all;
 }
 
-/** Return the message in bytes. Throws `RangeError` or `TypeError` if they are none. */
+/** Return the message in bytes. Throws `RangeError` or `TypeError` if they are not a message. */
 export function decode(messages: Messages, name: string, bytes: Uint8Array): Fields {
   const fields = new Map((messages[name] ?? []).map((each) => [each.number, each]));
   const found: Fields = {};
@@ -129,7 +129,7 @@ class Reader {
     return this.take(Number(this.varint()));
   }
 
-  /** Go behind a field that is not known. */
+  /** Skip an unknown field. */
   skip(kind: number): void {
     if (kind === 0) this.varint();
     else if (kind === LENGTH) this.bytes();

@@ -1,5 +1,5 @@
 // Made by `holdfast idl compile` from the package redis, target typescript. Do not edit it.
-/** The calls of the protocol that are about resources, answered with an author's operations. */
+/** Answers the calls of the protocol for resources with an author's operations. */
 
 import { randomBytes } from "node:crypto";
 
@@ -15,14 +15,14 @@ import { type Found, type Key, type Operations, Partial, Permanent } from "./stu
 import { within } from "./timeouts.js";
 import { UNKNOWN, hasUnknown } from "./values.js";
 
-/** A message of which members with their default may be missing. */
+/** A message in which members with their default may be missing. */
 export type Given<M> = { readonly [K in keyof M]?: M[K] extends object ? Inner<M[K]> : M[K] };
 type Inner<T> = T extends Uint8Array ? T : T extends readonly (infer I)[] ? readonly Given<I>[] : Given<T>;
 
-/** Operations on any kind of resource: the schema says what their values are. */
+/** Operations on any kind of resource: the schema has the types of their values. */
 export type AnyOperations = Operations<Values, Values>;
 
-/** Decodes and validates a request, calls the author's code, and validates and encodes what that returns. */
+/** Decodes and validates a request, calls the author's code, and validates and encodes its result. */
 export class ResourceCalls {
   private readonly payloads: Payloads;
 
@@ -33,7 +33,7 @@ export class ResourceCalls {
     this.payloads = new Payloads(schema);
   }
 
-  /** Return the inputs with defaults and, where there is none, a name. */
+  /** Return the inputs with defaults and, if they have no name, a new one. */
   async check(request: messages.CheckRequest, signal: AbortSignal): Promise<Given<messages.CheckResponse>> {
     const [kind, operations] = this.kind(request.subject);
     const values = this.payloads.inputs(kind, request.inputs, true);
@@ -124,7 +124,7 @@ export class ResourceCalls {
     return await this.changed(kind, request, signal, (inner) => operations.createOnce(values, intent, inner));
   }
 
-  /** Change a resource, likewise. */
+  /** Change a resource. With `dry_run` the author's code is not called. */
   async update(request: messages.UpdateRequest, signal: AbortSignal): Promise<Given<messages.ChangeResponse>> {
     const [kind, operations] = this.kind(request.subject);
     const state = this.payloads.state(kind, request.state);
@@ -162,7 +162,7 @@ export class ResourceCalls {
     throw new Permanent(`there is no resource ${token} in version ${this.schema.version}`);
   }
 
-  /** Return the response to a change; one that was not finished tells what there is. */
+  /** Return the response to a change. After an unfinished one, it has the state of the resource. */
   private async changed(
     kind: Kind,
     request: messages.CreateRequest | messages.UpdateRequest,
@@ -184,8 +184,8 @@ export class ResourceCalls {
   }
 
   /**
-   * Return the response to a change that has failed after it made something: the next try must know its id. The state
-   * is empty if the author has returned a wrong one.
+   * Return the response to a change that has failed after it created something: the next attempt needs its id. The
+   * state is empty if the author has returned a wrong one.
    */
   private unfinished(
     kind: Kind,
@@ -205,7 +205,7 @@ export class ResourceCalls {
     return { id: found.id, state, partial: true, failure: failureOf(told, request) };
   }
 
-  /** Return what a change will give: what only the provider sets is unknown. */
+  /** Return the expected state after a change: fields that only the provider sets are unknown. */
   private predicted(kind: Kind, id: string, values: Values): Given<messages.ChangeResponse> {
     const required = outputs(kind.fields).filter((each) => each.required === true);
     const unknown = Object.fromEntries(required.map((each) => [wireName(each), UNKNOWN]));

@@ -21,7 +21,7 @@ import { type Configure, type Part, Servicer } from "./servicer.js";
 const SECRET_VARIABLE = "HOLDFAST_PLUGIN_SECRET";
 /** Greatest size of a message, in bytes. */
 const LARGEST = 64 * 1024 * 1024;
-/** Milliseconds that calls have to end when the process is to end. */
+/** Milliseconds within which calls must end when the process is to end. */
 const GRACE = 2000;
 
 /** Return whether the agent has started this process. */
@@ -41,7 +41,7 @@ export async function run(source: PackageText, parts: readonly Part[], configure
   process.exit(0);
 }
 
-/** Return the secret of this start, which nothing that the process starts can read. */
+/** Return the secret of this start, which no child of the process can read. */
 function secretOf(descriptor: number): string {
   delete process.env[SECRET_VARIABLE];
   const secret = readFileSync(descriptor, "utf-8").trim();
@@ -65,7 +65,7 @@ type Streaming = grpc.ServerWritableStream<Buffer, object>;
 /**
  * The methods of the service. A call without the secret is refused before its request is read.
  *
- * Without a secret, certificates prove who calls; the configuration is then none of the caller's business.
+ * Without a secret, certificates identify the caller; such a caller may not set the configuration.
  */
 export class Service {
   private readonly server = new grpc.Server({
@@ -91,7 +91,7 @@ export class Service {
 
   /** Listen at an address, and return its port. */
   listen(address: string, credentials: grpc.ServerCredentials): Promise<number> {
-    grpc.setLogVerbosity(grpc.logVerbosity.NONE); // it would write lines of another form
+    grpc.setLogVerbosity(grpc.logVerbosity.NONE); // gRPC would write lines of another form
     return new Promise((resolve, reject) => {
       this.server.bindAsync(address, credentials, (error, port) => (error === null ? resolve(port) : reject(error)));
     });
@@ -198,7 +198,7 @@ function received<M extends Method>(method: M, request: Uint8Array): Requests[M]
   return decode(MESSAGES, METHODS[method].request, request) as unknown as Requests[M];
 }
 
-/** Write an event; while the agent does not read, wait. */
+/** Write an event. Waits while the agent does not read. */
 export function written(call: Pick<Streaming, "write" | "on" | "off">, event: object): Promise<void> {
   if (call.write(event)) return Promise.resolve();
   const ends = ["drain", "cancelled", "close"];

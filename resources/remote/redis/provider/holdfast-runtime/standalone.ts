@@ -2,7 +2,7 @@
 /**
  * A plugin that no agent has started: it listens at a TCP address, for agents whose certificates it demands.
  *
- * It has its configuration from a file of its own, because several agents may use it.
+ * It reads its configuration from a file of its own, because several agents may use it.
  */
 
 import { createSecureContext } from "node:tls";
@@ -35,7 +35,7 @@ const ADDRESS = /^(.+):([0-9]{1,5})$/;
 
 type Wanted = { readonly [option in (typeof REQUIRED)[number]]: string } & { readonly config?: string };
 
-/** Serve until SIGTERM or SIGINT, as the arguments of the process say. Rejects with what cannot be used. */
+/** Serve as the arguments of the process say, until SIGTERM or SIGINT. Rejects with an error in them. */
 export async function run(source: PackageText, parts: readonly Part[], configure?: Configure): Promise<void> {
   const words = process.argv.slice(2);
   if (words.length === 0) {
@@ -89,7 +89,7 @@ function credentialsOf(wanted: Wanted): grpc.ServerCredentials {
   const [key, cert] = [readTrusted(wanted.key, true), readTrusted(wanted.certificate)];
   const authority = readTrusted(wanted.authority);
   try {
-    createSecureContext({ key, cert, ca: authority }); // gRPC would say later, and less, what is wrong with them
+    createSecureContext({ key, cert, ca: authority }); // gRPC would report errors later, and with less detail
     return grpc.ServerCredentials.createSsl(authority, [{ private_key: key, cert_chain: cert }], true);
   } catch (error) {
     throw new Permanent(`cannot use ${wanted.certificate} with ${wanted.key}: ${(error as Error).message}`);

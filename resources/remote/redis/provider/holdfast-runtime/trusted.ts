@@ -55,7 +55,7 @@ function foldersOf(path: string): string[] {
   return folder === path ? [] : [...foldersOf(folder), folder];
 }
 
-/** Return what an error of the system means, as other programs say it. */
+/** Return the text of an error of the system, in the usual wording. */
 function said(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   const words: { readonly [code: string]: string } = {

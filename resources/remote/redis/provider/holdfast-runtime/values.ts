@@ -1,6 +1,6 @@
 // Made by `holdfast idl compile` from the package redis, target typescript. Do not edit it.
 /**
- * Values of remote resources: how the types of the IDL look in TypeScript.
+ * Values of remote resources: the types of the IDL in TypeScript and as text.
  *
  * | type | in TypeScript | as text |
  * |---|---|---|
@@ -9,8 +9,8 @@
  * | moment, duration, path, address | text in one form, made by the function of that name | as in `forms.ts` |
  * | set | `ReadonlySet` | |
  *
- * A record is an object with the names of the wire, without the fields that are not given. Two values stand for others:
- * `UNKNOWN` for one that is known later, and a `Secret` for one that must never be shown.
+ * A record is an object with the names of the wire, without the fields that are not given. Two values are special:
+ * `UNKNOWN` stands for one that becomes known later, and a `Secret` contains one that must never be shown.
  */
 
 /** Shown in place of a secret. */
@@ -48,12 +48,12 @@ export class Secret<T> {
 /** Member of a resource of a package that has its token: `package:module:Name`. */
 export const TOKEN: unique symbol = Symbol("token");
 
-/** Return a value, or what is in a secret. */
+/** Return a value, or the content of a secret. */
 export function revealed(value: unknown): unknown {
   return value instanceof Secret ? (value.value as unknown) : value;
 }
 
-/** Return whether a value is known later, or has a part that is. */
+/** Return whether a value, or a part of it, becomes known later. */
 export function hasUnknown(value: unknown): boolean {
   const shown = revealed(value);
   if (shown === UNKNOWN) return true;
@@ -68,11 +68,11 @@ export function isPlain(value: unknown): value is { readonly [name: string]: unk
   return prototype === null || prototype === Object.prototype;
 }
 
-/** One rule of the schema that a value breaks. Both sides find the same violations in the same order. */
+/** One rule of the schema that a value violates. Both sides find the same violations in the same order. */
 export interface Violation {
   /** One of `CODES`. */
   readonly code: string;
-  /** Where, by names of the IDL: `ingress[0].from_port`; empty: the value as a whole. */
+  /** Path to the value, by names of the IDL: `ingress[0].from_port`; empty: the value as a whole. */
   readonly path: string;
   readonly message: string;
 }
@@ -109,7 +109,7 @@ export function same(first: unknown, second: unknown): boolean {
   return before === after || (isWhole(before) && isWhole(after) && BigInt(before) === BigInt(after));
 }
 
-/** Return whether each value has an equal one among the others, which are as many. */
+/** Return whether each value has an equal one among the others, of which there are as many. */
 function matched(before: readonly unknown[], after: readonly unknown[]): boolean {
   const left = [...after];
   return before.every((item) => {
