@@ -37,7 +37,7 @@ def call(tree: Tree, *words: str, check: int = 0) -> Any:
 
 
 def history(tree: Tree) -> str:
-    """Return what the history says."""
+    """Return the output of `history`."""
     return str(holdfast("history", "--config", tree.config).stdout)
 
 
@@ -50,7 +50,7 @@ def test_a_function_is_called_through_the_agent(tree, agent):
 
 
 def test_secrets_are_masked_in_the_answer_and_in_the_log(tree, agent):
-    """Also in an error of the provider."""
+    """They are masked in errors of the provider, too."""
     done = call(tree, "notes.count", "nobody", f"password={SECRET}", check=1)
 
     assert "nobody owns nothing, not even ********" in done.stderr
@@ -70,12 +70,12 @@ def test_secrets_are_masked_in_the_answer_and_in_the_log(tree, agent):
     ],
 )
 def test_a_wrong_call_is_refused_before_the_plugin_is_asked(tree, agent, words, told):
-    """As calls of interfaces are."""
+    """Calls of interfaces are refused in the same way."""
     assert told in call(tree, *words, check=64).stderr
 
 
 def test_status_and_metrics_show_the_plugin(tree, agent):
-    """Also while nothing is wrong."""
+    """They show the plugin even if it has no problem."""
     call(tree, "notes.count", "me")
     (shown,) = json.loads(holdfast("status", "--config", tree.config, "--format", "json").stdout)["plugins"]
     metrics = holdfast("metrics", "--config", tree.config).stdout
@@ -87,12 +87,12 @@ def test_status_and_metrics_show_the_plugin(tree, agent):
 
 @pytest.mark.parametrize("owner", ["count-returns-nothing", "count-returns-text"])
 def test_a_wrong_result_is_a_fault_of_the_provider(tree, agent, owner):
-    """And said so."""
+    """The error says that the provider is at fault."""
     assert "a fault of the provider" in call(tree, "notes.count", owner, check=1).stderr
 
 
 def test_without_an_agent_the_plugin_runs_for_the_call(tree, tmp_path):
-    """It ends with it."""
+    """The plugin ends with the call."""
     alone = Tree(tmp_path / "tree")
     alone.settings(yaml.safe_dump({"plugins": yaml.safe_load(tree.config.read_text())["plugins"]}))
 

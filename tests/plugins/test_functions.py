@@ -1,4 +1,4 @@
-"""What a call of a package's function shows. The other tests of calls use a real plugin: `test_calls.py`."""
+"""Masking in calls of a package's functions. Tests with a real plugin are in `test_calls.py`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PACKAGE = Package("p", "1.0.0", modules=(Module("m", records=(LOGIN,), functions
 
 
 def found(answer: Any = None) -> PackageFunction:
-    """Return the function, of a plugin that gives this answer."""
+    """Return the function of a plugin that gives this answer."""
 
     async def call(*_: Any) -> Any:
         return answer
@@ -53,7 +53,7 @@ def test_secrets_within_arguments_are_masked():
 
 
 async def test_secrets_within_a_result_are_masked():
-    """Also if a result has the name of an argument of another type."""
+    """They are masked even if a result has the name of an argument with another type."""
     result = {"logins": {"web": {"user": "web", "password": Secret("open sesame")}}, "token": Secret("t0ken")}
     answer = message["InvokeResponse"](result=Payloads(Schema(PACKAGE)).pack_results(ROTATE, result))
 

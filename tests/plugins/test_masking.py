@@ -1,4 +1,4 @@
-"""Secrets of a plugin's configuration appear in no error and no log, also where a text is cut."""
+"""Secrets of a plugin's configuration appear in no error and no log, even if a text is cut."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from plugin_bench import create
 
 
 async def test_a_secret_of_the_configuration_appears_in_no_error_and_no_log(bench, tmp_path, caplog):
-    """Whatever the provider says later."""
+    """They are masked in all later texts of the provider."""
     secret = "correct horse battery"
     module = NOTES.modules[0]
     field = dataclasses.replace(NOTE.fields[-1], name="token", write_only=False)
@@ -44,7 +44,7 @@ async def test_a_secret_of_the_configuration_appears_in_no_error_and_no_log(benc
 
 
 def test_a_secret_where_a_line_is_cut_is_masked():
-    """A part of it would not be recognised."""
+    """The text is masked before it is cut, because a part of a secret would not be recognised."""
     from holdfast.agent.plugins.log_lines import VALUE, BoundedLog
 
     said = []
@@ -57,7 +57,7 @@ def test_a_secret_where_a_line_is_cut_is_masked():
 
 
 async def test_a_secret_where_a_message_is_cut_is_masked(bench, monkeypatch):
-    """In the words of a plugin that cannot work."""
+    """The message is that of a plugin that cannot work."""
     monkeypatch.setattr(supervisor, "PROBE", 0.02)
     plugin = await bench.use()
     monkeypatch.setattr(plugin.supervisor, "_mask", redactor_of(["correct horse battery"]))

@@ -1,4 +1,4 @@
-"""A provider in TypeScript as a process: its start, its secret, its log and its end, as those of one in Python."""
+"""A provider in TypeScript as a process: its start, secret, log and end are as with a provider in Python."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def plugin(node_notes: Path, below: Path, log: list[Any]) -> AsyncIterator
 
 
 async def test_it_agrees_with_the_agent_on_the_schema(plugin):
-    """Its digest is that of the schema from which the compiler has made it."""
+    """The digest is that of the schema from which the compiler has generated the provider."""
     await shake_hands(plugin.client, Schema(NOTES))
     answer = await plugin.client.call("GetSchema", message["GetSchemaRequest"]())
     other = Schema(dataclasses.replace(NOTES, version="2.0.0"))
@@ -71,7 +71,10 @@ async def test_it_agrees_with_the_agent_on_the_schema(plugin):
 
 @pytest.mark.parametrize("secret", ["guess", ""])
 async def test_nobody_without_the_secret_of_this_start_is_answered(plugin, below, secret):
-    """Neither a call nor a watch; the secret stands neither in the arguments nor in the environment."""
+    """Calls and watches without the secret are refused.
+
+    The secret is neither in the arguments nor in the environment.
+    """
     path = next(below.iterdir())
     stranger = Client.local("notes", str(path / "socket"), secret)
     with pytest.raises(Permanent, match="refused the secret"):
@@ -101,7 +104,7 @@ async def test_it_ends_with_its_agent_also_during_a_watch_and_a_call(plugin, tmp
 
 
 async def test_it_ends_when_its_standard_input_does(node_notes, tmp_path):
-    """Whatever has started it."""
+    """The provider ends whichever program has started it."""
     reading, writing = os.pipe()
     os.write(writing, b"secret")
     os.close(writing)
@@ -130,7 +133,7 @@ async def test_it_ends_when_its_standard_input_does(node_notes, tmp_path):
     ids=["alone", "secret", "socket", "parts"],
 )
 def test_what_cannot_be_served_is_said_in_one_line(node_notes, environment, arguments, told):
-    """No trace of a stack."""
+    """The output has no stack trace."""
     reading, writing = os.pipe()
     os.write(writing, environment.get("SECRET", "").encode())
     os.close(writing)
@@ -153,7 +156,7 @@ def test_what_cannot_be_served_is_said_in_one_line(node_notes, environment, argu
 
 
 async def test_a_call_fails_for_now_when_it_crashes(plugin, tmp_path):
-    """The next start may answer."""
+    """The failure is temporary, because the next process may answer."""
     caller = Caller(plugin.client)
     await caller.configure(tmp_path)
     with pytest.raises(Temporary, match="the plugin has ended"):
@@ -162,7 +165,7 @@ async def test_a_call_fails_for_now_when_it_crashes(plugin, tmp_path):
 
 
 async def test_its_log_has_the_place_of_a_failure_and_no_secret(plugin, tmp_path, log):
-    """A line that is too long is dropped; what an author throws on purpose is not logged."""
+    """A line that is too long is dropped. Errors that an author throws on purpose are not logged."""
     caller = Caller(plugin.client)
     await caller.configure(tmp_path)
     assert not (await caller.read("read-floods")).exists
@@ -180,7 +183,7 @@ async def test_its_log_has_the_place_of_a_failure_and_no_secret(plugin, tmp_path
 
 
 def test_secrets_of_the_configuration_are_masked_in_messages(node_notes, tmp_path):
-    """In all that a provider may have written in words; payloads stay as they are."""
+    """All texts of the provider are masked; payloads are not changed."""
     program = node_notes / "masked.mjs"
     program.write_text(
         "import { Redactor, textsOf } from './holdfast-runtime/failures.js';\n"
@@ -226,7 +229,7 @@ async def test_a_large_state_and_a_large_message_arrive_whole(plugin, tmp_path):
 
 
 async def test_the_caller_of_an_abandoned_call_is_told_to_the_author_and_others_are_answered(plugin, tmp_path):
-    """A call that its caller has given up holds nothing up."""
+    """An abandoned call does not delay other calls."""
     caller = Caller(plugin.client)
     await caller.configure(tmp_path)
     with pytest.raises(Temporary, match="no answer in time"):

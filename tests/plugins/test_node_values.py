@@ -45,7 +45,7 @@ class Node:
 
 
 def test_the_environment_of_the_provider_gives_defaults(node_notes):
-    """The first variable that is set counts; a wrong value is a violation."""
+    """The first variable that is set is used; a wrong value is a violation."""
     made = Package("p", "1.0.0", modules=(Module("m", records=(Record("R", Docs("R."), SIZED),)),))
     command = [typescript.node(), str(node_notes / "values.js")]
     found = []
@@ -73,7 +73,7 @@ def node(node_notes: Path) -> Iterator[Node]:
 
 
 def decoded(package: Package, record: str, data: str) -> tuple[list[Any], Any, Decoder]:
-    """Do the same in Python."""
+    """Decode in Python, with the same result type."""
     schema = Schema(package)
     decoder = Decoder(schema, wire=True, defaults=True)
     found = schema.record(record)
@@ -114,7 +114,7 @@ JSON = st.recursive(
 @settings(max_examples=60)
 @given(pairs())
 def test_every_value_goes_to_node_and_back(node, pair):
-    """Exact integers, null, secrets and unknown values included."""
+    """These include exact integers, null, secrets and unknown values."""
     type_, value = pair
     package = one(type_)
     data = json.dumps({"aB": Encoder(Schema(package)).value(type_, value)})
@@ -125,7 +125,7 @@ def test_every_value_goes_to_node_and_back(node, pair):
 @settings(max_examples=120)
 @given(pairs(1), JSON)
 def test_any_data_have_the_same_violations(node, pair, data):
-    """Whatever their form."""
+    """The data have any form."""
     agree(node, one(pair[0]), "m:R", json.dumps({"aB": data}, ensure_ascii=False))
 
 
@@ -230,7 +230,7 @@ TABLE: list[tuple[str, list[tuple[str, str]]]] = [
 
 @pytest.mark.parametrize(("members", "told"), TABLE)
 def test_restrictions_rules_and_forms_are_the_same(node, members, told):
-    """The table says which violations are right, and both sides find them."""
+    """Both sides find the violations of the table."""
     assert agree(node, PACKAGE, "m:L", f"{{{members}}}") == told
 
 
@@ -294,13 +294,13 @@ WRITTEN = {
 
 @pytest.mark.parametrize(("word", "text"), [(word, text) for word, texts in WRITTEN.items() for text in texts])
 def test_texts_have_the_same_forms(node, word, text):
-    """What is right is the same value, and what is wrong is wrong on both sides."""
+    """Valid texts give the same value, and invalid ones are violations on both sides."""
     agree(node, one(Type(word)), "m:R", json.dumps({"aB": text}))
 
 
 @pytest.mark.parametrize(("change", "told"), [each for each in WRONG if each[0] != {"tags": {1: "x"}}])
 def test_a_resource_has_the_same_violations(node, change, told):
-    """Those of the example, in the same order; what the provider sets is no argument."""
+    """The violations of the example have the same order. Fields that the provider sets are not arguments."""
     data = on_the_wire({**RIGHT, **change})
     decoder = Decoder(SCHEMA, wire=True)
     decoder.inputs(GROUP, data)
@@ -311,7 +311,7 @@ def test_a_resource_has_the_same_violations(node, change, told):
 
 
 def test_a_pattern_that_takes_too_long_does_not_match(node_notes, tmp_path):
-    """The provider goes on after five seconds."""
+    """The match is ended after five seconds, and the provider continues."""
     program = node_notes / "slow.mjs"
     program.write_text(
         "import { matchesInTime } from './holdfast-runtime/matching.js';\n"

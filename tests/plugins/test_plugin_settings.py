@@ -1,4 +1,4 @@
-"""The setting `plugins`: what is refused, where that is said, and what is read for each plugin."""
+"""The setting `plugins`: refused values, locations of errors, and the files that are read for each plugin."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def config(tmp_path: Path) -> Config:
 
 
 def test_a_plugin_is_read_with_its_schema_and_its_configuration(config):
-    """Relative paths begin at agent.yaml, and the configuration is ready to be sent."""
+    """Relative paths start at the directory of agent.yaml, and the configuration is encoded for the plugin."""
     found = config.loaded(environment={"LANG": "C"}, memory=512)
 
     assert found.settings.schema == config.directory / "schema.json"
@@ -104,7 +104,7 @@ def test_a_plugin_is_read_with_its_schema_and_its_configuration(config):
     ],
 )
 def test_a_wrong_setting_is_refused_at_its_line(config, notes, told):
-    """As every other setting."""
+    """The error has the line, as for every other setting."""
     with pytest.raises(SettingsError) as error:
         load(config.plugin(**notes))
 
@@ -126,7 +126,7 @@ def test_a_wrong_setting_is_refused_at_its_line(config, notes, told):
     ],
 )
 def test_what_the_package_demands_is_checked_at_the_line_of_the_settings(config, notes, line, told):
-    """Before anything is started."""
+    """The error is reported before anything starts."""
     config.write("broken.json", "{}")
     config.write("open.json", SCHEMA, 0o666)
     with pytest.raises(CompileError) as error:
@@ -136,7 +136,7 @@ def test_what_the_package_demands_is_checked_at_the_line_of_the_settings(config,
 
 
 def test_the_name_of_a_plugin_is_that_of_its_package(config):
-    """So that a state file tells which plugin it needs."""
+    """A state file then shows which plugin it needs."""
     path = config.plugin()
     config.write("agent.yaml", path.read_text().replace("notes:", "memos:"))
     with pytest.raises(CompileError, match="is the schema of the package 'notes'") as error:
@@ -146,7 +146,7 @@ def test_the_name_of_a_plugin_is_that_of_its_package(config):
 
 
 def test_without_the_libraries_of_plugins_the_settings_say_what_to_install(config, monkeypatch):
-    """Other hosts do not need them."""
+    """Hosts without plugins do not need these libraries."""
     monkeypatch.setattr(plugin_settings, "LIBRARIES", ("no_such_library",))
     with pytest.raises(CompileError, match="plugins need no_such_library, which is not installed") as error:
         config.loaded()
@@ -165,7 +165,7 @@ def test_all_problems_of_all_plugins_are_reported_together(config):
 
 
 def test_a_secret_of_the_configuration_is_in_a_file(config):
-    """Its text is known, so that it can be masked in whatever the plugin says."""
+    """The agent reads the file, so it can mask the secret in all texts of the plugin."""
     config.write("schema.json", to_json(WITH_SECRET))
     secret = config.write("password", f"{SECRET}\n", 0o600)
     found = config.loaded(config={"password_file": str(secret)})
@@ -223,7 +223,7 @@ def test_a_changed_schema_is_read_again(config):
 
 
 def test_integers_of_a_configuration_keep_their_type(config):
-    """YAML has them as numbers, the wire as text."""
+    """Integers are numbers in YAML, and text on the wire."""
     record = Record("Config", CONFIG.docs, (Field("port", INTEGER, default=5432),))
     module = dataclasses.replace(NOTES.modules[0], records=(NOTES.modules[0].records[0], record))
     config.write("schema.json", to_json(dataclasses.replace(NOTES, modules=(module,))))
@@ -232,7 +232,7 @@ def test_integers_of_a_configuration_keep_their_type(config):
 
 
 def test_a_package_of_holdfast_itself_needs_no_schema_and_no_command(config):
-    """What is given is used nevertheless; a mistake in its configuration is reported at its line."""
+    """Given values are used all the same. A mistake in the configuration is reported at its line."""
     brought = config.write("agent.yaml", "plugins:\n  postgres:\n")
     plain = load(brought).plugins["postgres"]
     config.write("agent.yaml", "plugins:\n  postgres: {command: [/bin/other], config: {port: 5433}}\n")

@@ -76,7 +76,7 @@ async def started(command: list[str], below: Path, log: list[Any], **more: Any) 
 
 
 async def test_a_plugin_answers_over_its_socket(plugin, tmp_path):
-    """As it does within one process."""
+    """The plugin answers as it does within one process."""
     caller = Caller(plugin.client)
     await shake_hands(plugin.client, Schema(NOTES))
     await caller.configure(tmp_path)
@@ -90,7 +90,10 @@ async def test_a_plugin_answers_over_its_socket(plugin, tmp_path):
 
 
 async def test_nobody_without_the_secret_of_this_start_is_answered(plugin, below):
-    """The secret stands neither in the arguments nor in the environment; only the plugin's user reaches the socket."""
+    """The secret is neither in the arguments nor in the environment.
+
+    Only the plugin's user can connect to the socket.
+    """
     path = next(below.iterdir())
     stranger = Client.local("notes", str(path / "socket"), "guess")
     with pytest.raises(Permanent, match="refused the secret"):
@@ -104,7 +107,7 @@ async def test_nobody_without_the_secret_of_this_start_is_answered(plugin, below
 
 
 async def test_a_plugin_ends_with_its_agent(provider, log, below):
-    """Its standard input ends when the agent has died, however that was."""
+    """The plugin's standard input ends however the agent has died."""
     found = await started([sys.executable, str(provider)], below, log)
     found.close_input()
 
@@ -130,7 +133,7 @@ async def test_a_stop_that_is_cancelled_goes_on(provider, log, below):
 
 @pytest.mark.parametrize("name", ["read-crashes", "read-hangs"])
 async def test_a_call_fails_for_now_when_the_plugin_crashes_or_hangs(plugin, tmp_path, name):
-    """The next start may answer."""
+    """The failure is temporary, because the next process may answer."""
     caller = Caller(plugin.client)
     await caller.configure(tmp_path)
     with pytest.raises(Temporary, match=r"plugin notes: Read: (the plugin has ended|no answer in time)"):
@@ -184,7 +187,7 @@ async def test_a_plugin_that_floods_its_log_is_answered_and_bounded(plugin, tmp_
 
 
 def test_only_what_both_starts_begin_with_is_left_out_of_the_log():
-    """From the first difference on, and once the plugin runs, each line is logged."""
+    """Each line is logged after the first difference, and after the plugin has started."""
     lines: list[str] = []
     log = log_lines.StartLog(lambda _, said: lines.append(said["message"]))
     for start in ("abc", "abc", "abx", "bx", "bx"):
@@ -206,11 +209,11 @@ LISTENING = (
 
 
 async def test_any_line_of_a_plugin_is_logged_unless_it_is_too_long(log, below):
-    """No line ends the reading of the log, and what the plugin prints is part of it."""
+    """No line stops the reading of the log. Lines on standard output are logged, too."""
     code = (
         "say=lambda text: os.write(2, text.encode() + b'\\n')\n"
         "say('[' * 60000); say('x' * 70000); say('y' * 300000); print('printed', flush=True); say('last')\n"
-        "sys.stdin.read()"  # the agent looks who listens after the process has said that it does
+        "sys.stdin.read()"  # the agent checks who listens after the process has reported that it does
     )
     found = await started([sys.executable, "-c", LISTENING + code], below, log)
     await asyncio.wait_for(found.stop(), DEADLINE)
@@ -230,7 +233,7 @@ async def test_any_line_of_a_plugin_is_logged_unless_it_is_too_long(log, below):
     ],
 )
 async def test_what_cannot_be_started_says_why(command, error, told, log, below):
-    """Nothing is left behind."""
+    """The error has the reason, and nothing is left behind."""
     with pytest.raises(error, match=f"plugin notes: .*{told}"):
         await started(command, below, log)
     assert [*below.iterdir()] == []
@@ -260,13 +263,13 @@ Node.js v20.20.2
     ],
 )
 async def test_a_plugin_that_ends_at_its_start_is_reported_with_its_last_words(command, told, log, below):
-    """No stack frame and no secret is one; a long line is cut, and nothing of it reaches a terminal as a command."""
+    """The error has no stack frame and no secret. A long line is cut, and control characters are escaped."""
     with pytest.raises(Temporary, match=told):
         await started(command, below, log, mask=redactor_of(["s3cret"]))
 
 
 async def test_a_plugin_that_does_not_listen_in_time_is_ended(tmp_path, log, monkeypatch, below):
-    """With all processes that it has started."""
+    """All processes that it has started are ended, too."""
     monkeypatch.setattr(process, "START", 0.2)
     with pytest.raises(Temporary, match=r"it does not listen within 0\.2 s"):
         await started(["sh", "-c", f"sleep 1000 & echo $! > {tmp_path}/pid; wait"], below, log)
@@ -285,7 +288,7 @@ def lives(pid: str) -> bool:
 
 
 async def test_another_process_that_listens_is_noticed(log, below):
-    """Such as one that another program has started at the same path."""
+    """For example, another program may listen at the same path."""
     code = (
         "import os,socket,sys,time\n"
         "if not os.fork():\n os.setsid()\n s=socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen()\n"
@@ -298,7 +301,7 @@ async def test_another_process_that_listens_is_noticed(log, below):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
 async def test_a_plugin_runs_as_its_user(log, below):
-    """It has no rights of the agent, and its limits."""
+    """The plugin has none of the agent's rights, and has its own limits."""
     umask = os.umask(0o077)
     try:
         with pytest.raises(Permanent) as error:
@@ -311,7 +314,7 @@ async def test_a_plugin_runs_as_its_user(log, below):
 
 
 async def test_another_schema_is_refused_with_what_to_do(plugin):
-    """Types are never guessed."""
+    """The agent never guesses types."""
     other = Schema(dataclasses.replace(NOTES, version="2.0.0"))
     with pytest.raises(
         Permanent, match=r"version 1\.0\.0 of the package with another schema; the agent has version 2\.0\.0"
@@ -361,7 +364,7 @@ async def test_what_ignores_its_end_is_killed_with_all_that_it_has_started(log, 
 
 
 def test_an_agent_that_ends_has_time_for_its_runs_and_then_for_a_plugin_that_does_not_end():
-    """Else systemd would kill the agent, before its records are closed."""
+    """Otherwise, systemd would kill the agent before its records are closed."""
     unit = (Path(__file__).parents[2] / "systemd/holdfast.service").read_text()
     runs = EngineOptions().stop_timeout + 1
 
@@ -370,7 +373,7 @@ def test_an_agent_that_ends_has_time_for_its_runs_and_then_for_a_plugin_that_doe
 
 
 async def test_a_plugin_that_crashes_takes_all_that_it_has_started_with_it(log, below):
-    """Nothing of it is left when it is started again."""
+    """No process is left when the plugin is started again."""
     found = await started([sys.executable, "-c", DEAF], below, log)
     pids = descendants(below)
     os.kill(found.pid, signal.SIGKILL)
@@ -413,7 +416,7 @@ async def test_no_plugin_survives_an_agent_that_is_killed(below):
 
 
 async def test_a_plugin_whose_keeper_is_killed_ends(plugin, below):
-    """Somebody has looked for processes to kill."""
+    """For example, a person kills the keeper."""
     os.kill(plugin._keeping.process.pid, signal.SIGKILL)
 
     assert await asyncio.wait_for(plugin.ended, DEADLINE) == "ended with its keeper"
@@ -423,7 +426,7 @@ async def test_a_plugin_whose_keeper_is_killed_ends(plugin, below):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
 async def test_a_plugin_has_a_user_of_its_own_by_default(log, below):
-    """Two plugins cannot touch each other, nor anything of other users; its limits hold as well.
+    """Plugins cannot access each other, or anything of other users. The limits apply, too.
 
     The kernel takes a limit of 1 byte as the wish for no core at all, also where a program collects them.
     """
@@ -461,13 +464,13 @@ signal.pause()
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
 async def test_the_user_of_a_plugin_cannot_redirect_the_agent_to_another_socket(tmp_path, log, monkeypatch, below):
-    """The directory is taken away before the agent looks who listens; a link in place of the socket is refused."""
+    """The user loses the directory before the agent checks who listens. A link in place of the socket is refused."""
     monkeypatch.setattr(process, "GRACE", 0.2)
     tmp_path.chmod(0o755)
     for parent in list(tmp_path.parents)[:2]:
         parent.chmod(0o755)
     wanted = Launch("notes", ["/usr/bin/python3", "-c", ATTACKING], user="nobody")
-    with suppress(Temporary):  # it was faster; then there is no socket of its own
+    with suppress(Temporary):  # the attacker was faster, so the plugin has no socket
         plugin = await launch(wanted, lambda level, said: log.append(said["message"]), below)
         async with asyncio.timeout(DEADLINE):
             while not log:
@@ -478,7 +481,7 @@ async def test_the_user_of_a_plugin_cannot_redirect_the_agent_to_another_socket(
 
 
 async def test_a_program_that_others_could_have_written_is_not_started(tmp_path, log, below):
-    """Nor a script in the arguments of an interpreter."""
+    """A script in the arguments of an interpreter is checked, too."""
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")
     script.chmod(0o777)
@@ -488,7 +491,7 @@ async def test_a_program_that_others_could_have_written_is_not_started(tmp_path,
 
 
 async def test_a_secret_in_what_is_no_greeting_is_masked(log, below):
-    """Also where the text is cut."""
+    """It is masked even if the text is cut."""
     words = ["sh", "-c", f"echo {'x' * 73}correct-horse-battery"]
     with pytest.raises(Permanent) as error:
         await started(words, below, log, mask=redactor_of(["correct-horse-battery"]))
@@ -516,7 +519,7 @@ for memory in (2**41, 2**80):
 
 
 async def test_a_limit_that_the_agent_may_not_set_is_named(below):
-    """As in a container with limits of its own; the start is not tried again and again."""
+    """A container may have lower limits. The start is not repeated."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     words = [sys.executable, "-c", LIMITED, str(below), ME]
     agent = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE, env=environment)
@@ -542,7 +545,7 @@ except Permanent as error:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
 async def test_a_host_without_the_number_of_the_user_says_what_to_do(below):
-    """As a container with few users."""
+    """A container may have few user IDs."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     words = ["unshare", "--user", "--map-root-user", sys.executable, "-c", LAUNCHING, str(below)]
     agent = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE, env=environment)

@@ -47,7 +47,7 @@ def gone(pid: int) -> bool:
 
 
 def test_no_plugin_survives_an_agent_that_is_killed_and_the_next_one_starts_it_again(tree):
-    """Nor is a directory of its socket left."""
+    """The directory of the socket is removed, too."""
     with Agent(tree) as agent:
         assert json.loads(count(tree)) == {"total": 1, "largest": "web"}
         pid = plugin_pid(tree)
@@ -65,7 +65,7 @@ def test_no_plugin_survives_an_agent_that_is_killed_and_the_next_one_starts_it_a
 
 
 def test_an_agent_that_stops_ends_its_plugins_first(tree):
-    """In the time that systemd gives it."""
+    """The agent ends within the time that systemd permits."""
     with Agent(tree) as agent:
         count(tree)
         pid = plugin_pid(tree)
@@ -74,7 +74,7 @@ def test_an_agent_that_stops_ends_its_plugins_first(tree):
 
 
 def test_a_changed_schema_follows_a_reload_and_a_broken_one_stops_nothing(tree):
-    """The process is replaced once its schema or its program has changed; while the schema is wrong, it goes on."""
+    """The process is replaced when its schema or program has changed. While the schema is invalid, the old one runs."""
     schema = tree.root.parent / "schema.json"
     with Agent(tree) as agent:
         count(tree)
@@ -105,7 +105,7 @@ def test_a_changed_schema_follows_a_reload_and_a_broken_one_stops_nothing(tree):
 
 
 def test_a_plugin_with_another_schema_is_told_and_used_again_once_both_are_the_same(tree):
-    """A new version of a package was installed, and its schema.json was forgotten."""
+    """A new version of the package is installed without its schema.json."""
     agents_own = tree.root.parent / "agents.json"
     agents_own.write_text(to_json(dataclasses.replace(NOTES, version="2.0.0")))
     text = tree.config.read_text()

@@ -1,4 +1,4 @@
-"""What a provider answers to the calls of the protocol, written in Python and in TypeScript."""
+"""Answers of providers in Python and in TypeScript to the calls of the protocol."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WEB = {"name": "web", "owner": "me", "lines": [{"text": "hello"}]}
 
 
 async def test_a_resource_is_created_read_changed_and_deleted(caller, tmp_path):
-    """Each answer has the id, and the state with what the provider sets."""
+    """Each answer has the id, and the state with the fields that the provider sets."""
     created = await caller("Create", inputs=WEB)
     state = caller.payloads.state(NOTE, created.state)
     read = await caller.read("web")
@@ -39,7 +39,7 @@ async def test_a_resource_is_created_read_changed_and_deleted(caller, tmp_path):
 
 
 async def test_check_fills_in_defaults_and_a_name(caller):
-    """The name stays the same once it has been made."""
+    """A generated name stays the same."""
     first = caller.payloads.inputs(NOTE, (await caller("Check", inputs={"owner": "me"})).inputs)
     again = await caller("Check", inputs={"owner": "me"}, old_inputs=first)
 
@@ -65,7 +65,7 @@ async def test_violations_of_the_schema_and_of_the_author_have_codes_and_paths(c
 
 @pytest.mark.parametrize("unknown", [{"owner": UNKNOWN}, {"lines": [{"text": UNKNOWN}]}], ids=["whole", "a part"])
 async def test_unknown_inputs_are_accepted_without_the_authors_check(caller, unknown):
-    """They are known when the resource is created."""
+    """Their values are known when the resource is created."""
     answer = await caller("Check", inputs={**WEB, **unknown})
 
     assert not answer.violations
@@ -74,7 +74,7 @@ async def test_unknown_inputs_are_accepted_without_the_authors_check(caller, unk
 
 
 async def test_diff_names_what_an_update_changes_and_what_replaces(caller):
-    """Arguments that are not given, and those that are never returned, do not differ."""
+    """Arguments that are not given, or are never returned, do not count as differences."""
     state = {**WEB, "size": 3}
     none = await caller("Diff", "web", state=state, inputs={**WEB, "password": Secret("x")})
     some = await caller("Diff", "web", state=state, inputs={"name": "web", "owner": "you", "lines": []})
@@ -99,7 +99,7 @@ async def test_a_write_only_field_differs_if_the_author_says_so(caller):
 
 
 async def test_a_field_that_is_returned_is_not_named_as_different(caller):
-    """The agent compares it; the author has made a mistake."""
+    """The agent compares such a field; naming it is a mistake of the author."""
     await caller("Create", inputs={**WEB, "name": "differs-owner"})
     answer = await caller.read("differs-owner")
 
@@ -108,7 +108,7 @@ async def test_a_field_that_is_returned_is_not_named_as_different(caller):
 
 
 async def test_a_dry_run_does_not_call_the_author(caller):
-    """What only the provider sets is unknown."""
+    """Fields that only the provider sets are unknown."""
     created = await caller("Create", inputs=WEB, dry_run=True)
     updated = await caller("Update", "web", state={**WEB, "size": 3}, inputs={**WEB, "lines": []}, dry_run=True)
     deleted = await caller("Delete", "web", state={**WEB, "size": 3}, dry_run=True)
@@ -120,7 +120,7 @@ async def test_a_dry_run_does_not_call_the_author(caller):
 
 
 async def test_a_dry_run_of_a_deletion_tells_what_the_author_knows_of_its_failure(caller):
-    """So a plan can say that the deletion would be refused."""
+    """With this, a plan can show that the deletion would be refused."""
     answer = await caller("Delete", "kept", state={**WEB, "size": 3}, dry_run=True)
 
     assert (answer.failure.code, answer.failure.message) == ("permanent", "the note is kept for ever")
@@ -147,14 +147,14 @@ async def test_what_an_author_raises_is_a_failure_with_a_code(caller, name, code
 
 
 async def test_a_read_of_many_that_fails_is_a_failure_of_each_without_secrets(caller):
-    """The author asks one question for all, and tells what he has asked."""
+    """The author reads all with one request, and the error repeats this request."""
     answer = await caller.read("many-fails", password=Secret("hunter22"))
 
     assert (answer.failure.code, answer.failure.message) == ("permanent", "login failed with ********")
 
 
 async def test_an_unknown_resource_fails_by_itself_among_others(caller):
-    """The others are read."""
+    """The other resources are read."""
     await caller("Create", inputs=WEB)
     inputs = caller.payloads.pack_inputs(NOTE, {"name": "web", "owner": "me"})
     subjects = [message["Subject"](token=f"notes:note:{name}") for name in ("Nope", "Note")]
@@ -165,7 +165,7 @@ async def test_an_unknown_resource_fails_by_itself_among_others(caller):
 
 
 async def test_a_read_can_be_cancelled(caller):
-    """As every call."""
+    """A read can be cancelled like every call."""
     reading = asyncio.ensure_future(caller.read("read-hangs"))
     await caller.until("read")
     await caller.connection.call("Cancel", message["CancelRequest"]())
@@ -174,7 +174,7 @@ async def test_a_read_can_be_cancelled(caller):
 
 
 async def test_an_upgrade_to_a_wrong_state_is_a_fault_of_the_provider(caller):
-    """What is wrong with it is said."""
+    """The error names the wrong field."""
     subject = message["Subject"](token="notes:note:Note", version=9)
     answer = await caller.connection.call(
         "UpgradeState", message["UpgradeStateRequest"](subject=subject, state=b"{}"), DEADLINE
@@ -185,7 +185,7 @@ async def test_an_upgrade_to_a_wrong_state_is_a_fault_of_the_provider(caller):
 
 
 async def test_a_create_that_was_not_finished_tells_what_exists(caller):
-    """The next try is an update of it."""
+    """The next attempt is an update of the existing resource."""
     answer = await caller("Create", inputs={**WEB, "name": "partial"})
 
     assert answer.partial
@@ -194,7 +194,7 @@ async def test_a_create_that_was_not_finished_tells_what_exists(caller):
 
 
 async def test_an_update_of_another_revision_is_a_conflict(caller):
-    """Nothing is overwritten that the agent has not seen."""
+    """The agent never overwrites a state that it has not read."""
     await caller("Create", inputs=WEB)
     answer = await caller("Update", "web", state={**WEB, "size": 3}, inputs=WEB, expected_revision="1")
 
@@ -230,7 +230,7 @@ async def test_each_of_several_reads_fails_by_itself(caller):
     ],
 )
 async def test_a_wrong_answer_of_the_author_is_his_fault_and_said_so(caller, deed, told):
-    """The state is not sent."""
+    """The error names the mistake, and the state is not sent."""
     await caller("Create", inputs={**WEB, "name": f"wrong-{deed}"})
     answer = await caller.read(f"wrong-{deed}")
 
@@ -249,7 +249,7 @@ async def test_a_call_that_takes_too_long_can_be_cancelled(caller):
 
 
 async def test_a_state_of_an_older_version_is_upgraded(caller):
-    """The provider returns one that satisfies the schema."""
+    """The upgraded state satisfies the schema."""
     answer = await caller("UpgradeState", state=b'{"name": "a", "owner": "me", "text": "old"}')
 
     assert caller.payloads.state(NOTE, answer.state)["lines"] == [{"text": "old"}]
@@ -271,7 +271,7 @@ async def test_events_follow_the_one_that_says_armed(caller):
 
 
 async def test_a_watch_says_what_it_does_not_see(caller):
-    """Perhaps from the beginning; a reason of one resource has its id."""
+    """The provider may report this from the start. The reason for one resource has its id."""
     events = caller.connection.watch(["notes:note:Note"], "lost")
     found = [await anext(events) for _ in range(3)]
     for event in ("event - !gone", "event web !locked"):
@@ -289,7 +289,7 @@ async def test_a_watch_says_what_it_does_not_see(caller):
 
 
 async def test_a_watch_is_told_that_the_agent_only_observes(caller):
-    """So that it does not change the server."""
+    """In noop, a watch must not change the server."""
     events = caller.connection.watch(["notes:note:Note"], "", noop=True)
     found = [await anext(events), await anext(events)]
     await events.aclose()
@@ -298,7 +298,7 @@ async def test_a_watch_is_told_that_the_agent_only_observes(caller):
 
 
 async def test_a_creation_gets_its_token(caller):
-    """Empty if the agent has none."""
+    """The token is empty if the agent has none."""
     subject = message["Subject"](token="notes:note:Note", intent="t1")
     inputs = caller.payloads.pack_inputs(NOTE, WEB)
     answer = await caller.connection.call("Create", message["CreateRequest"](subject=subject, inputs=inputs))
@@ -308,7 +308,7 @@ async def test_a_creation_gets_its_token(caller):
 
 
 async def test_a_watch_that_is_cancelled_leaves_no_task(python_caller):
-    """Agents come and go, and the provider stays."""
+    """The provider runs longer than its agents."""
     caller = python_caller
     before = asyncio.all_tasks()
     events = caller.connection.watch(["notes:note:Note"], "")
@@ -334,7 +334,7 @@ async def test_both_sides_agree_on_a_protocol(caller):
 
 
 async def test_a_wrong_configuration_is_refused_with_the_path(caller, tmp_path):
-    """Nothing is configured."""
+    """The error has the path, and nothing is configured."""
     config = json.dumps({"directory": "relative"}).encode()
     for method in ("CheckConfig", "Configure"):
         answer = await caller.connection.call(method, message["ConfigRequest"](config=config))
@@ -344,7 +344,7 @@ async def test_a_wrong_configuration_is_refused_with_the_path(caller, tmp_path):
 
 
 async def test_an_unknown_resource_is_a_failure_that_names_the_version(caller):
-    """It comes from an agent with another schema."""
+    """The request is from an agent with another schema."""
     subject = message["Subject"](token="notes:note:Nope")
     answer = await caller.connection.call("Create", message["CreateRequest"](subject=subject))
 
@@ -352,20 +352,20 @@ async def test_an_unknown_resource_is_a_failure_that_names_the_version(caller):
 
 
 async def test_a_payload_that_is_not_json_is_a_violation(caller):
-    """It is no traceback."""
+    """The answer is a violation, not a traceback."""
     answer = await caller("Create", inputs=b"{")
 
     assert [each.code for each in answer.violations] == ["form"]
 
 
 def test_a_provider_without_operations_for_a_resource_is_refused():
-    """At the start, not at the first call."""
+    """The error is raised at the start, not at the first call."""
     with pytest.raises(DeclarationError, match="nothing provides notes:note:Count, notes:note:Note"):
         Servicer(SCHEMA, [])
 
 
 async def test_the_adapter_ends_a_call_in_time(notes_module, tmp_path):
-    """As the connection to a process does."""
+    """The adapter has the timeouts of a connection to a process."""
     notes = notes_module.Notes()
     connection = InProcess(Servicer(SCHEMA, [notes, notes_module.Counting(notes)], notes.configure))
     item = message["ReadItem"](
@@ -376,7 +376,7 @@ async def test_the_adapter_ends_a_call_in_time(notes_module, tmp_path):
 
 
 async def test_a_function_is_called_with_typed_arguments_and_its_result_is_typed(caller):
-    """What the author does not set is not given."""
+    """Fields that the author does not set are not given."""
     await caller("Create", inputs=WEB)
     function = caller.payloads.schema.functions["notes:note:Count"]
     some, none = await caller.invoke(owner="me"), await caller.invoke(owner="you")
@@ -416,7 +416,7 @@ async def test_wrong_arguments_and_an_unknown_function_are_refused_without_a_cal
 
 @pytest.mark.parametrize("said", ["made", "part"])
 async def test_what_was_created_has_its_id_even_if_the_state_is_wrong(caller, said):
-    """A second try would create it twice otherwise."""
+    """Otherwise, a second attempt would create it again."""
     name = f"{said}-size"
     answer = await caller("Create", inputs={**WEB, "name": name})
 
@@ -426,7 +426,7 @@ async def test_what_was_created_has_its_id_even_if_the_state_is_wrong(caller, sa
 
 @pytest.mark.parametrize("deed", ["nothing", "id"])
 async def test_an_author_who_returns_no_resource_is_told_so(caller, deed):
-    """There is no id to remember."""
+    """Without a resource, there is no id to record."""
     answer = await caller("Create", inputs={**WEB, "name": f"made-{deed}"})
 
     assert (answer.id, answer.partial, answer.failure.code) == ("", False, "fault")
@@ -434,7 +434,7 @@ async def test_an_author_who_returns_no_resource_is_told_so(caller, deed):
 
 
 async def test_secrets_of_the_configuration_are_masked_in_later_failures(python_caller, notes_module, monkeypatch):
-    """Also of a plugin that the agent has not started, whose configuration the agent does not know."""
+    """They are masked even for a plugin that the agent has not started, whose configuration it does not know."""
     caller = python_caller
     secret = "correct horse battery"
 
@@ -450,7 +450,7 @@ async def test_secrets_of_the_configuration_are_masked_in_later_failures(python_
 
 
 async def test_an_author_writes_read_or_read_many():
-    """Each is made of the other; with neither, the provider cannot read."""
+    """Either is derived from the other. With neither, the provider is refused."""
     key, found = Key("web"), Found("web", None)
 
     class Together(Operations[None]):

@@ -83,7 +83,7 @@ def client_of(address: str, certificates: Path, ca: str = "ca", own: str = "own"
 
 
 async def test_an_agent_with_a_certificate_is_served_with_the_configuration_of_the_plugin(command, certificates):
-    """The agent cannot give another one."""
+    """The agent cannot replace the configuration."""
     async with serving(command) as address:
         client = client_of(address, certificates)
         caller = Caller(client)
@@ -98,7 +98,7 @@ async def test_an_agent_with_a_certificate_is_served_with_the_configuration_of_t
 
 
 async def test_a_plugin_that_was_started_anew_refuses_calls_until_both_sides_shake_hands_again(command, certificates):
-    """It may have another schema; the connection of gRPC is made again without a word."""
+    """The new process may have another schema, and gRPC reconnects silently."""
     async with serving(command) as address:
         client = client_of(address, certificates)
         await shake_hands(client, Schema(NOTES))
@@ -123,7 +123,7 @@ async def test_a_plugin_that_was_started_anew_refuses_calls_until_both_sides_sha
 
 @pytest.mark.parametrize(("ca", "own"), [("ca", "other"), ("other", "own")], ids=["agent", "plugin"])
 async def test_neither_end_speaks_to_one_whose_certificate_another_authority_has_signed(command, certificates, ca, own):
-    """A certificate that signs itself is none."""
+    """Self-signed certificates are refused, too."""
     async with serving(command) as address:
         client = client_of(address, certificates, ca, own)
         with pytest.raises(Temporary, match="the plugin cannot be reached"):
@@ -132,7 +132,7 @@ async def test_neither_end_speaks_to_one_whose_certificate_another_authority_has
 
 
 async def ended(command: list[str]) -> str:
-    """Run a plugin that cannot serve; return what it says."""
+    """Run a plugin that cannot serve; return its output."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE, env=environment)
     async with asyncio.timeout(DEADLINE):
@@ -156,7 +156,7 @@ async def ended(command: list[str]) -> str:
     ids=["alone", "address", "key", "device", "option", "no key", "config", "no config"],
 )
 async def test_what_cannot_be_served_is_said_without_a_traceback(command, tmp_path, change, told):
-    """With the name of the option, the file or the address."""
+    """The message names the option, the file or the address."""
     (tmp_path / "list").write_text("[5]")
     (tmp_path / "list").chmod(0o600)
     said = await ended([each.replace("LIST", f"{tmp_path}/list") for each in change(command)])
@@ -167,7 +167,7 @@ async def test_what_cannot_be_served_is_said_without_a_traceback(command, tmp_pa
 
 @pytest.mark.parametrize("option", ["key", "config"])
 async def test_a_secret_that_everybody_can_read_is_refused(command, tmp_path, option):
-    """The configuration of this package may have one."""
+    """The file of this package's configuration may contain a secret."""
     path = tmp_path / "open"
     path.write_text("{}")
     path.chmod(0o644)
@@ -177,7 +177,7 @@ async def test_a_secret_that_everybody_can_read_is_refused(command, tmp_path, op
 
 @pytest.mark.parametrize("option", ["certificate", "authority", "config"])
 async def test_a_file_that_others_can_write_is_refused(command, tmp_path, option):
-    """They could change whom the plugin trusts, and what it does."""
+    """Other users could change whom the plugin trusts, and what it does."""
     path = tmp_path / "open"
     path.write_text("{}")
     path.chmod(0o666)
@@ -186,7 +186,7 @@ async def test_a_file_that_others_can_write_is_refused(command, tmp_path, option
 
 
 async def test_a_file_in_a_directory_that_others_can_write_is_refused(command, tmp_path):
-    """They could replace it."""
+    """Other users could replace the file."""
     folder = tmp_path / "shared"
     folder.mkdir()
     (folder / "config").write_text("{}")
@@ -196,11 +196,11 @@ async def test_a_file_in_a_directory_that_others_can_write_is_refused(command, t
 
 
 async def test_a_key_of_another_certificate_is_refused(command, certificates):
-    """Before anything listens."""
+    """The error is raised before the plugin listens."""
     assert "cannot " in await ended([*command, f"--key={certificates}/other.key"])
 
 
 async def test_an_address_in_use_is_refused(command):
-    """With the address."""
+    """The error has the address."""
     async with serving(command) as address:
         assert f"cannot listen at {address}" in await ended([*command, f"--listen={address}"])

@@ -31,7 +31,7 @@ from plugin_bench import ENDED, ME, PAYLOADS, TOKEN, Bench, create, item
 
 
 async def test_a_plugin_that_is_declared_in_another_way_is_asked_again_to_check_inputs(bench):
-    """What it makes of them may depend on its environment and its configuration."""
+    """The plugin's answers may depend on its environment and its configuration."""
     kind = RemoteKind(Schema(NOTES), NOTE)
 
     async def asked(**more: Any) -> int:
@@ -46,7 +46,7 @@ async def test_a_plugin_that_is_declared_in_another_way_is_asked_again_to_check_
 
 
 async def test_a_plugin_is_started_when_it_is_needed_and_ended_when_it_is_not(bench, monkeypatch):
-    """It has its configuration before any other call."""
+    """The plugin gets its configuration before any other call."""
     monkeypatch.setattr(supervisor, "LINGER", 0.05)
     plugin = await bench.use()
     assert bench.plugins.state()[0]["state"] == "stopped"
@@ -64,7 +64,7 @@ async def test_a_plugin_is_started_when_it_is_needed_and_ended_when_it_is_not(be
 
 
 async def test_a_plugin_that_is_killed_is_started_again(bench, monkeypatch):
-    """Calls in flight fail for now; health says so until it has run for a while."""
+    """Running calls fail temporarily. Health reports this until the plugin has run for a while."""
     monkeypatch.setattr(supervisor, "STEADY", 0.3)
     plugin = await bench.use()
     await create(plugin, "web")
@@ -84,7 +84,7 @@ async def test_a_plugin_that_is_killed_is_started_again(bench, monkeypatch):
 
 @pytest.mark.parametrize("when", ["read", "create", "delete"])
 async def test_a_crash_in_an_operation_fails_that_call_for_now(bench, when):
-    """The next call is answered by the next start."""
+    """The next process answers the next call."""
     plugin = await bench.use()
     (bench.directory / "notes" / f"{when}-crashes").write_text('["me", []]')
     calls = {
@@ -100,13 +100,13 @@ async def test_a_crash_in_an_operation_fails_that_call_for_now(bench, when):
 
 
 def delete_request(name: str) -> Any:
-    """Return what deletes a note."""
+    """Return the request that deletes a note."""
     state = PAYLOADS.pack_state(NOTE, {"name": name, "owner": "me", "lines": [], "size": 1})
     return message["DeleteRequest"](subject=message["Subject"](token=TOKEN, id=name), state=state)
 
 
 async def test_reads_that_are_asked_for_together_travel_together(bench):
-    """One that crashes the plugin is read alone afterwards, so that the others are read."""
+    """A read that crashes the plugin is repeated alone, so that the others succeed."""
     plugin = await bench.use()
     await create(plugin, "web")
     names = ["web", "mail", "read-crashes"]
@@ -121,7 +121,7 @@ async def test_reads_that_are_asked_for_together_travel_together(bench):
 
 
 async def test_a_plugin_that_crashes_at_every_start_is_started_ever_more_rarely(bench, monkeypatch):
-    """A call does not wait for a start that is far away. Its text stays true meanwhile; each new start is counted."""
+    """A call does not wait for a distant start. The text of its error is correct, and counts each start."""
     monkeypatch.setattr(supervisor, "PATIENCE", 0.3)
     plugin = await bench.use(command=["sh", "-c", "exit 3"])
     with pytest.raises(Temporary, match=r"before it listened; it is restarted later$") as error:
@@ -158,7 +158,7 @@ async def test_what_a_plugin_says_at_each_start_is_logged_once_until_it_changes(
     ],
 )
 async def test_what_cannot_be_a_plugin_fails_its_resources_and_is_tried_again(bench, command, told, monkeypatch):
-    """Soon after it was mended it is used."""
+    """It is used soon after it was fixed."""
     monkeypatch.setattr(supervisor, "REST", 0.05)
     plugin = await bench.use(command=command)
     for _ in range(2):
@@ -172,7 +172,7 @@ async def test_what_cannot_be_a_plugin_fails_its_resources_and_is_tried_again(be
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
 @pytest.mark.parametrize(("setting", "user"), [(None, "nobody"), (ME, ME)], ids=["package", "setting"])
 async def test_a_package_says_which_user_it_needs_unless_the_settings_do(bench, setting, user):
-    """Without either it has a user of its own."""
+    """Without either, the plugin has a user of its own."""
     (bench.directory / "schema.json").write_text(to_json(dataclasses.replace(NOTES, user="nobody")))
     plugin = await bench.use(command=["sh", "-c", "echo I am $(id -un)"], user=setting)
     with pytest.raises(Permanent, match=f"it wrote 'I am {user}"):
@@ -180,7 +180,7 @@ async def test_a_package_says_which_user_it_needs_unless_the_settings_do(bench, 
 
 
 async def test_a_plugin_that_hangs_is_ended_after_a_call_was_not_answered(bench, monkeypatch):
-    """Its loop is blocked, so that it answers nothing, not even whether it works."""
+    """The plugin's event loop is blocked, so it does not answer health checks either."""
     monkeypatch.setattr(supervisor, "ANSWER", 0.2)
     plugin = await bench.use()
     await create(plugin, "web")
@@ -195,7 +195,7 @@ async def test_a_plugin_that_hangs_is_ended_after_a_call_was_not_answered(bench,
 
 
 async def test_a_call_that_takes_long_does_not_end_the_plugin(bench, monkeypatch):
-    """It answers whether it works meanwhile."""
+    """Meanwhile, the plugin answers health checks."""
     monkeypatch.setattr(supervisor, "PROBE", 0.05)
     plugin = await bench.use()
     await create(plugin, "web")
@@ -207,7 +207,7 @@ async def test_a_call_that_takes_long_does_not_end_the_plugin(bench, monkeypatch
 
 
 async def test_changed_settings_replace_the_process(bench):
-    """The same settings do not."""
+    """Unchanged settings do not replace it."""
     plugin = await bench.use()
     await create(plugin, "web")
     pid = bench.pid
@@ -221,7 +221,7 @@ async def test_changed_settings_replace_the_process(bench):
 
 
 async def test_a_failure_of_a_plugin_that_nothing_needs_is_no_condition_of_health(bench):
-    """A function of it was called; the caller has the error."""
+    """Only a function of the plugin was called, and the caller gets the error."""
     plugin = await bench.use()
     bench.plugins.keep(())
     with pytest.raises(Temporary, match=ENDED):
@@ -232,7 +232,7 @@ async def test_a_failure_of_a_plugin_that_nothing_needs_is_no_condition_of_healt
 
 
 async def test_a_call_that_comes_with_the_end_of_all_plugins_does_not_wait(bench):
-    """Its start had not even begun."""
+    """The start of the plugin had not begun."""
     plugin = await bench.use()
     waiting = asyncio.ensure_future(create(plugin, "web"))
     while bench.plugins.get("notes").supervisor._task is None:
@@ -243,7 +243,7 @@ async def test_a_call_that_comes_with_the_end_of_all_plugins_does_not_wait(bench
 
 
 async def test_a_plugin_that_leaves_the_settings_is_not_started_again(bench):
-    """What still waits for it fails for now; the graph without its resources comes next."""
+    """Waiting calls fail temporarily; the next graph has none of its resources."""
     plugin = await bench.use(command=["sh", "-c", "exit 3"])
     waiting = asyncio.ensure_future(create(plugin, "web"))
     await bench.becomes(lambda: "ended with status 3" in bench.told)
@@ -257,7 +257,7 @@ async def test_a_plugin_that_leaves_the_settings_is_not_started_again(bench):
 
 
 async def test_a_schema_that_changes_is_used_once_both_ends_have_it(bench, monkeypatch):
-    """Until then nothing is guessed."""
+    """Until then, calls fail."""
     monkeypatch.setattr(supervisor, "REST", 0.0)
     plugin = await bench.use()
     await create(plugin, "web")
@@ -272,7 +272,7 @@ async def test_a_schema_that_changes_is_used_once_both_ends_have_it(bench, monke
 
 
 async def test_a_configuration_that_the_plugin_refuses_is_told(bench):
-    """With its place; by then the agent has found nothing wrong with it."""
+    """The error has the location. The agent itself has found no mistake."""
     provider = (bench.directory / "provider.py").read_text()
     raising = 'raise plugin.Permanent("no such directory: " + str(config["directory"]))'
     changed = provider.replace('self.directory = Path(config["directory"])', raising)
@@ -315,7 +315,7 @@ async def test_after_changed_settings_all_watched_resources_are_checked(bench):
 
 
 def watching(bench: Bench) -> None:
-    """Let the provider report what a file says, and write down where it resumes."""
+    """Make the provider report the content of a file, and record the revision from which it resumes."""
     provider = bench.directory / "provider.py"
     text = provider.read_text()
     old = text[text.index('        yield "", ""\n') : text.index("    async def upgrade")]
@@ -335,7 +335,7 @@ def watching(bench: Bench) -> None:
 
 
 async def test_a_resource_is_not_watched_while_the_plugin_cannot_be_used(bench, monkeypatch):
-    """So that the agent shows that; when the plugin can be used, the watch is armed at once."""
+    """The agent shows this. Once the plugin can be used, the watch is armed at once."""
     monkeypatch.setattr(supervisor, "REST", 0.0)
     plugin = await bench.use(command=["/no/such"])
     events = plugin.watch(TOKEN, lambda: "web")
@@ -353,7 +353,7 @@ async def test_a_resource_is_not_watched_while_the_plugin_cannot_be_used(bench, 
 
 
 async def test_an_agent_that_only_observes_says_so_to_the_plugin(bench):
-    """Also if that changes while the plugin runs."""
+    """The plugin is notified, too, if this changes while it runs."""
     plugin = await bench.use()
     events = plugin.watch(TOKEN, lambda: "noop")
     async with asyncio.timeout(DEADLINE):
@@ -362,11 +362,14 @@ async def test_an_agent_that_only_observes_says_so_to_the_plugin(bench):
         told = [await anext(events), await anext(events)]
     await events.aclose()
 
-    assert told == [None, None]  # armed again, and the event by which the provider tells that it knows
+    assert told == [None, None]  # armed again, and the provider's event that confirms noop
 
 
 async def test_a_plugin_that_runs_elsewhere_is_used_and_found_again(bench, tmp_path, monkeypatch):
-    """Over TLS, with the configuration that its operator has given it; the agent neither starts nor ends it."""
+    """The connection uses TLS, and the plugin has its operator's configuration.
+
+    The agent neither starts nor ends it.
+    """
     monkeypatch.setattr(supervisor, "ANSWER", 0.5)
     (tmp_path / "certificates").mkdir()
     certificates = make_certificates(tmp_path / "certificates")
@@ -392,11 +395,11 @@ async def test_a_plugin_that_runs_elsewhere_is_used_and_found_again(bench, tmp_p
                     break
                 await asyncio.sleep(0.1)
         assert (bench.directory / "notes/mail").exists()
-    assert plugin.checked.get(TOKEN, b"given") is None  # another start may give another answer
+    assert plugin.checked.get(TOKEN, b"given") is None  # another process may give another answer
 
 
 async def test_a_bug_of_the_agent_leaves_no_call_waiting(bench, monkeypatch):
-    """It is an error of the resource, and the next call tries again."""
+    """The resource reports the bug, and the next call tries again."""
     monkeypatch.setattr(supervisor, "REST", 0.0)
     plugin = await bench.use()
     monkeypatch.setattr(plugin.supervisor, "_start", broken)
@@ -406,13 +409,13 @@ async def test_a_bug_of_the_agent_leaves_no_call_waiting(bench, monkeypatch):
 
 
 async def broken() -> Any:
-    """Fail as no plugin does."""
+    """Raise an error that plugins never raise."""
     raise ZeroDivisionError
 
 
 @asynccontextmanager
 async def serving(directory: Path, certificates: Path, address: str) -> AsyncIterator[str]:
-    """Run a plugin that listens at an address; the value is where."""
+    """Run a plugin that listens at an address; yield the address."""
     words = [sys.executable, f"{directory}/provider.py", f"--listen={address}", f"--config={directory}/config.yaml"]
     words += [f"--certificate={certificates}/own.pem", f"--key={certificates}/own.key"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -429,7 +432,7 @@ async def serving(directory: Path, certificates: Path, address: str) -> AsyncIte
 
 
 async def test_calls_wait_while_there_are_as_many_as_the_settings_allow(bench):
-    """A slow service is not flooded."""
+    """The limit keeps a slow service from being flooded."""
     plugin = await bench.use(calls=1)
     await create(plugin, "web")
     slow = asyncio.ensure_future(create(plugin, "create-hangs", timeout=0.3))
@@ -443,7 +446,7 @@ async def test_calls_wait_while_there_are_as_many_as_the_settings_allow(bench):
 
 
 async def test_a_plugin_that_says_that_it_cannot_work_is_a_condition_of_health(bench, monkeypatch):
-    """Until it says that it can; it is not started again for that."""
+    """The condition ends when the plugin reports that it can work; this needs no restart."""
     monkeypatch.setattr(supervisor, "PROBE", 0.02)
     monkeypatch.setattr(supervisor, "STEADY", 0.01)
     provider = bench.directory / "provider.py"

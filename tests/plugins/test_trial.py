@@ -27,7 +27,7 @@ async def trial(notes_module, tmp_path):
 
 
 async def test_a_resource_is_created_read_changed_and_deleted(trial, stub):
-    """With dataclasses in and out."""
+    """Arguments and results are dataclasses."""
     made = await trial.create(stub.Note(name="a", owner="me", lines=[stub.Line(text="x")]))
     changed = await trial.update(made, stub.Note(name="a", owner="me"))
 
@@ -38,7 +38,7 @@ async def test_a_resource_is_created_read_changed_and_deleted(trial, stub):
 
 
 async def test_a_read_names_the_write_only_fields_that_differ(trial, stub, notes_module, monkeypatch):
-    """As the agent learns of them."""
+    """The names are those that the agent gets."""
     made = await trial.create(stub.Note(name="a", owner="me"))
 
     async def other_password(self, key, inputs):
@@ -52,7 +52,7 @@ async def test_a_read_names_the_write_only_fields_that_differ(trial, stub, notes
 
 
 async def test_inputs_are_checked_and_completed(trial, stub):
-    """A name is made; defaults are filled in; wrong values have all their violations."""
+    """A name is generated, defaults are filled in, and wrong values have all their violations."""
     checked = await trial.check(stub.Note(owner="me"))
     with pytest.raises(plugin.Invalid) as raised:
         await trial.check(stub.Note(name="", owner="me", lines=[stub.Line(text="x", number="5x")]))
@@ -74,7 +74,7 @@ async def test_inputs_are_checked_and_completed(trial, stub):
     ],
 )
 async def test_failures_are_raised(trial, stub, name, raised, told):
-    """As the provider has raised them; a defect is permanent."""
+    """They are raised as in the provider; a bug is a permanent failure."""
     with pytest.raises(raised, match=told) as error:
         await trial.create(stub.Note(name=name, owner="me"))
 
@@ -82,14 +82,14 @@ async def test_failures_are_raised(trial, stub, name, raised, told):
 
 
 async def test_a_conflict_is_raised(trial, stub):
-    """The note has another revision than the one that is known."""
+    """The note has a revision other than the known one."""
     made = await trial.create(stub.Note(name="a", owner="me"))
     with pytest.raises(plugin.Conflict, match="has changed the note"):
         await trial.update(plugin.Found(made.id, made.state, "1"), stub.Note(name="a", owner="me"))
 
 
 async def test_a_wrong_configuration_is_refused(notes_module):
-    """With its violations."""
+    """The error has the violations."""
     notes = notes_module.Notes()
     trial = plugin.Trial(SCHEMA, notes, notes_module.Counting(notes), configure=notes.configure)
     with pytest.raises(plugin.Invalid, match="directory: it must be an absolute path"):

@@ -77,7 +77,7 @@ def pairs(depth: int = 2) -> st.SearchStrategy:
 
 @given(pairs())
 def test_the_wire_keeps_every_value(pair):
-    """Exact integers, null, secrets and unknown values included."""
+    """These include exact integers, null, secrets and unknown values."""
     type_, value = pair
     text = json.dumps(Encoder(OTHER).value(type_, value))
     decoder = Decoder(OTHER, wire=True)
@@ -88,14 +88,14 @@ def test_the_wire_keeps_every_value(pair):
 
 @given(pairs(1), st.recursive(st.none() | st.booleans() | st.integers() | FINITE | st.text(), st.lists))
 def test_any_data_give_a_value_or_a_violation(pair, data):
-    """They never raise an exception."""
+    """No data raise another exception."""
     for wire in (False, True):
         decoder = Decoder(OTHER, wire=wire)
         assert (decoder.value(pair[0], data, "x") is INVALID) is bool(decoder.violations)
 
 
 def test_a_declaration_goes_to_the_provider_and_back():
-    """On the wire it has wire names, and its integers are texts."""
+    """On the wire, a declaration has wire names, and its integers are texts."""
     decoder = Decoder(SCHEMA, wire=False)
     values = decoder.inputs(GROUP, RIGHT)
     data = Encoder(SCHEMA).fields(GROUP.fields, values)
@@ -145,7 +145,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("change", "told"), WRONG)
 def test_all_violations_come_together_and_are_the_same_on_both_sides(change, told):
-    """The same codes and paths, whether the declaration comes from a state file or over the wire."""
+    """Codes and paths are the same for a declaration in a state file and on the wire."""
     data = {**RIGHT, **change}
     local, remote = Decoder(SCHEMA, wire=False), Decoder(SCHEMA, wire=True)
     local.inputs(GROUP, data)
@@ -176,7 +176,7 @@ def test_required_arguments_are_missed_and_required_outputs_are_only_the_provide
 
 
 def test_rules_on_unknown_values_are_skipped():
-    """Whether a field is given is known though its value is not."""
+    """Rules about which fields are given still apply."""
     rule = {"protocol": "tcp", "fromPort": {"$unknown": True}, "toPort": "1", "sourceGroup": {"$unknown": True}}
     decoder = Decoder(SCHEMA, wire=True)
 
@@ -187,7 +187,7 @@ def test_rules_on_unknown_values_are_skipped():
 
 
 def test_the_tag_says_which_record_of_a_union_a_value_is():
-    """A wrong tag is told with those that exist."""
+    """The error for a wrong tag has the existing ones."""
     decoder = Decoder(OTHER, wire=False)
 
     assert decoder.value(TAGGED, {"type": "a", "size": 3}, "x") == {"type": "a", "size": 3}
@@ -210,7 +210,7 @@ def test_the_tag_says_which_record_of_a_union_a_value_is():
     ],
 )
 def test_texts_have_one_form_after_reading(word, data, value):
-    """Whichever of the forms the author has chosen."""
+    """All accepted forms give the same value."""
     assert Decoder(OTHER, wire=False).value(Type(word), data, "") == value
 
 
@@ -238,7 +238,7 @@ def test_texts_of_another_form_are_refused(word, data):
 
 @pytest.mark.parametrize("type_", [INTEGER, Type("text", patterns=("x",)), Type("choice", choices=("hunter3",))])
 def test_a_message_does_not_repeat_a_secret(type_):
-    """Whatever is wrong with the value."""
+    """No message about a wrong value repeats it."""
     record = Record("R", Docs("R."), (Field("password", type_, secret=True),))
     schema = Schema(Package("p", "1.0.0", modules=(Module("m", records=(record,)),)))
     decoder = Decoder(schema, wire=False)
@@ -249,7 +249,7 @@ def test_a_message_does_not_repeat_a_secret(type_):
 
 
 def test_the_type_that_a_secret_must_have_is_told():
-    """Who writes a list in place of a password needs to know what is wanted, as for any argument."""
+    """An author who writes a list in place of a password must see which type is expected, as for any argument."""
     schema = Schema(Package("p", "1.0.0", modules=(Module("m"),)))
     decoder = Decoder(schema, wire=False)
     decoder.field(Field("password", Type("text"), secret=True), ["hunter2"], "password")
@@ -258,7 +258,7 @@ def test_the_type_that_a_secret_must_have_is_told():
 
 
 def test_a_value_that_its_sender_marks_as_secret_is_not_repeated():
-    """Whether its field is secret or not."""
+    """The value is masked whether its field is secret or not."""
     decoder = Decoder(OTHER, wire=True)
     decoder.value(Type("choice", choices=("hunter3",)), {"$secret": "hunter2"}, "x")
 
@@ -267,7 +267,7 @@ def test_a_value_that_its_sender_marks_as_secret_is_not_repeated():
 
 
 def test_a_whole_number_that_no_float_can_hold_is_no_number():
-    """It is no error of the agent."""
+    """The value is a violation, not a bug of the agent."""
     decoder = Decoder(OTHER, wire=False)
     decoder.value(Type("number"), 10**400, "x")
 
@@ -303,7 +303,7 @@ def test_a_secret_field_is_a_secret_whether_the_sender_says_so_or_not():
     ],
 )
 def test_a_schema_that_names_what_it_does_not_declare_is_refused(found, instead, said):
-    """Another program may have written it."""
+    """Another program may have written the schema."""
     text = to_json(EC2)
     assert found in text
 
@@ -328,7 +328,10 @@ SIZED = (
     ],
 )
 def test_the_environment_of_the_provider_gives_defaults(environ, wanted):
-    """The first variable that is set counts. Elsewhere, what the environment may give is left out."""
+    """The first variable that is set is used.
+
+    In other places, fields with a default from the environment are left out.
+    """
     decoder = Decoder(SCHEMA, wire=True, defaults=True, environ=environ)
 
     assert decoder.fields(SIZED, (), {}) == wanted
@@ -353,7 +356,7 @@ def test_a_number_of_json_is_the_same_with_and_without_a_fraction():
 
 
 def test_an_author_names_fields_that_replace_by_the_generated_constants():
-    """These have the names of the wire; the names of the language are right as well."""
+    """The constants have wire names; names of the language are accepted, too."""
     kind = KindModel("p.r", Docs("R."), (Field("a_b", TEXT, wire="aB"),), remote=Remote("p:m:R"))
     for name in ("aB", "a_b", "c"):
         found = differences(kind, {"a_b": "x"}, {"a_b": "y"}, [name])

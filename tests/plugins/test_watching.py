@@ -1,4 +1,4 @@
-"""One stream of events for all watches of a plugin, and reads in common requests: what each resource is told."""
+"""One stream of events for all watches of a plugin, shared requests for reads, and the items for each resource."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTE, BOOK = "notes:note:Note", "notes:book:Book"
 
 
 class Streams:
-    """The streams that a plugin was asked for; a test puts events and errors into the last one."""
+    """The requested streams of a plugin; a test puts events and errors into the last one."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[list[str], str]] = []
@@ -78,7 +78,7 @@ async def streams() -> AsyncIterator[Streams]:
 
 
 async def test_each_resource_is_told_of_its_own_events(streams):
-    """An identifier that none has may be that of a resource that does not exist yet as far as the agent knows."""
+    """An unknown identifier may belong to a resource whose creation the agent does not know yet."""
     stream = EventStream(streams.open)
     web, mail, new = Watcher(stream), Watcher(stream, "mail"), Watcher(stream, "")
     await becomes(lambda: (web.times, mail.times, new.times) == (1, 1, 1))
@@ -140,7 +140,7 @@ async def test_a_kind_without_revisions_counts_as_changed_after_an_outage(stream
 
 
 async def test_nothing_is_resumed_with_other_settings(streams):
-    """Another server does not know the revision, and all resources may be different there."""
+    """Another server does not know the revision, and all its resources may differ."""
     stream = EventStream(streams.open)
     web, mail = Watcher(stream), Watcher(stream, "mail")
     await becomes(lambda: (web.times, mail.times) == (1, 1))
@@ -155,7 +155,7 @@ async def test_nothing_is_resumed_with_other_settings(streams):
 
 
 async def test_a_further_kind_joins_the_stream(streams):
-    """One stream for all kinds."""
+    """All kinds share one stream."""
     stream = EventStream(streams.open)
     web = Watcher(stream)
     await becomes(lambda: web.times == 1)
@@ -171,7 +171,7 @@ async def test_a_further_kind_joins_the_stream(streams):
 
 
 async def test_a_long_outage_is_told_with_its_reason_and_ends_by_itself(streams, monkeypatch):
-    """The agent then shows that the resources are not watched; one that comes meanwhile is not watched either."""
+    """The agent then shows that the resources are not watched; a new one is not watched either."""
     monkeypatch.setattr(watching, "PAUSE", 0.001)
     monkeypatch.setattr(watching, "OUTAGE", 0.01)
     reported: list[str] = []
@@ -191,7 +191,7 @@ async def test_a_long_outage_is_told_with_its_reason_and_ends_by_itself(streams,
 
 
 async def test_a_plugin_that_cannot_be_used_is_told_at_once(streams):
-    """It will not be otherwise after some seconds."""
+    """A wait of some seconds would not help."""
     streams.refusal = Permanent("cannot start /no/such")
     web = Watcher(EventStream(streams.open))
 
@@ -199,7 +199,7 @@ async def test_a_plugin_that_cannot_be_used_is_told_at_once(streams):
 
 
 async def test_a_defect_of_ours_is_told_and_the_stream_is_opened_again(streams, monkeypatch):
-    """Nothing counts as watched meanwhile, and nothing is missed."""
+    """Meanwhile nothing counts as watched, and no change is missed."""
     monkeypatch.setattr(watching, "PAUSE", 0.001)
     monkeypatch.setattr(watching, "OUTAGE", 0.0)
     stream = EventStream(streams.open)
@@ -221,7 +221,7 @@ async def test_a_defect_of_ours_is_told_and_the_stream_is_opened_again(streams, 
 async def test_what_the_provider_does_not_see_is_told_until_it_reports_the_same(
     streams, monkeypatch, lost, again, mail
 ):
-    """One resource, or all of the kind; those of another kind are watched as before."""
+    """The loss may be of one resource or of all of its kind. Those of another kind stay watched."""
     monkeypatch.setattr(watching, "OUTAGE", 0.01)
     reported: list[str] = []
     stream = EventStream(streams.open, reported.append)
@@ -237,7 +237,7 @@ async def test_what_the_provider_does_not_see_is_told_until_it_reports_the_same(
 
 
 async def test_a_short_loss_is_not_told_but_everything_counts_as_changed(streams):
-    """A server that is started anew is no reason for an alarm."""
+    """A restart of the server is not a reason for an alarm."""
     reported: list[str] = []
     stream = EventStream(streams.open, reported.append)
     web = Watcher(stream)
@@ -250,7 +250,7 @@ async def test_a_short_loss_is_not_told_but_everything_counts_as_changed(streams
 
 
 async def test_a_loss_of_what_nothing_watches_is_not_kept(streams):
-    """However many a provider reports."""
+    """A provider may report any number of them."""
     stream = EventStream(streams.open)
     web = Watcher(stream)
     await becomes(lambda: web.times == 1)
@@ -264,7 +264,7 @@ async def test_a_loss_of_what_nothing_watches_is_not_kept(streams):
 
 
 async def test_a_flood_of_events_is_told_once_a_second(streams, monkeypatch):
-    """It costs the agent little, and nothing is missed: what may have changed is checked."""
+    """A flood costs the agent little, and no change is missed, because the resources are checked."""
     monkeypatch.setattr(watching, "SECOND", 10 * DEADLINE)
     monkeypatch.setattr(watching, "MOST", 5)
     stream = EventStream(streams.open)
@@ -284,7 +284,7 @@ async def test_a_flood_of_events_is_told_once_a_second(streams, monkeypatch):
 
 
 async def test_a_new_stream_says_again_what_the_provider_does_not_see(streams, monkeypatch):
-    """Else a loss would last whose end was in the former stream."""
+    """Otherwise, a loss that ended in the former stream would persist."""
     monkeypatch.setattr(watching, "PAUSE", 0.0)
     monkeypatch.setattr(watching, "OUTAGE", 0.01)
     stream = EventStream(streams.open)
@@ -309,12 +309,12 @@ async def test_a_stream_without_watches_is_closed(streams):
 
 
 def item(name: str) -> Any:
-    """Return what asks for one resource."""
+    """Return the item of a read of one resource."""
     return message["ReadItem"](subject=message["Subject"](token=NOTE, id=name))
 
 
 async def test_many_reads_are_a_few_requests_and_each_gets_its_own_result():
-    """In the order of the items."""
+    """The results are in the order of the items."""
     sizes = []
 
     async def ask(request):

@@ -17,7 +17,7 @@ from holdfast import plugin
 
 
 class Notes(NoteOperations):
-    """Notes as files; the names of some ask for misbehaviour."""
+    """Notes as files; some names request misbehaviour."""
 
     def __init__(self) -> None:
         self.directory = Path()
@@ -79,18 +79,18 @@ class Notes(NoteOperations):
         (self.directory / found.id).unlink(missing_ok=True)
 
     async def refusal(self, found: plugin.Found[Note]) -> str:
-        """Tell that one note cannot be deleted."""
+        """Return that one note cannot be deleted."""
         return "the note is kept for ever" if found.id == "kept" else ""
 
     async def create_once(self, inputs: Note, intent: str) -> plugin.Found[Note]:
-        """Tell the token of the creation."""
+        """Record the token of the creation."""
         self.calls += [f"intent={intent}"] if intent else []
         return await self.create(inputs)
 
     async def watch(self, revision: str, noop: bool) -> AsyncIterator[tuple[str, str] | plugin.Unwatched]:
         """Report what a test puts into the queue, beginning with the revision from which it resumes.
 
-        A revision that begins with `!` stands for the reason why nothing is reported.
+        A revision that begins with `!` is the reason why nothing is reported.
         """
         if revision == "lost":
             yield plugin.Unwatched("the server is down")
@@ -116,7 +116,7 @@ class Notes(NoteOperations):
         (self.directory / str(inputs.name)).write_text(json.dumps([inputs.owner, lines]))
 
     def found(self, name: str) -> plugin.Found[Note]:
-        """Return what the file says."""
+        """Return the note in the file."""
         path = self.directory / name
         owner, lines = json.loads(path.read_text())
         note = Note(name=name, owner=owner, lines=[Line(text=text) for text in lines], size=path.stat().st_size)
@@ -124,7 +124,7 @@ class Notes(NoteOperations):
 
 
 def wrong(deed: str, found: plugin.Found[Note]) -> Any:
-    """Return something else than what was found."""
+    """Return an invalid state in place of the found one."""
     if deed == "nothing":
         return "web"
     if not deed:
@@ -153,7 +153,7 @@ async def misbehave(name: str, when: str, inputs: Note) -> None:
 
 
 class Counting(CountFunction):
-    """Counts the files; the names of some owners ask for misbehaviour."""
+    """Counts the files; some names of owners request misbehaviour."""
 
     def __init__(self, notes: Notes) -> None:
         self.notes = notes
