@@ -219,6 +219,8 @@ def test_openrc_also_runs_scripts_of_the_lsb(run: lab.Run, tool: str):
 
 
 LINKS = "basename -a /etc/rc[S2-5].d/*{name} | sort | uniq -c"
+EARLY = "#!/bin/sh\n### BEGIN INIT INFO\n# Provides: early\n# Default-Start: S\n### END INIT INFO\n"
+"""A script of the early boot, for which systemd makes no unit that the boot starts."""
 OTHERS = {
     "alias": "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\nAlias=other.service\n",
     "through": "[Service]\nExecStart=/bin/true\n[Install]\nAlso=through.timer\n",
@@ -289,6 +291,8 @@ def test_other_units_are_checked_as_well_as_systemd_can_tell(run: lab.Run, tool:
         site.host.write("/usr/lib/systemd/system/through.timer", timer)
         site.host.write("/etc/fstab", "tmpfs /srv tmpfs nofail 0 0\ntmpfs /mnt tmpfs noauto 0 0\n")
         site.host.write("/etc/systemd/system-generators/ours", GENERATOR, 0o755)
+        site.host.write("/etc/init.d/early", EARLY, 0o755)
+        site.host.sh("ln -s ../init.d/early /etc/rcS.d/S01early")
         site.host.sh("systemctl daemon-reload; systemctl enable -q alias; systemd-run -q --unit=made sleep 1000")
 
         def is_enabled(name: str) -> str:
@@ -317,11 +321,18 @@ def test_other_units_are_checked_as_well_as_systemd_can_tell(run: lab.Run, tool:
         assert site.driver.apply("service.unmasked", "fixed").comment == "unmasked fixed"
         assert is_enabled("fixed") == "static"
 
+        site.host.sh("systemctl mask -q --runtime fixed; systemctl mask -q fixed")
+        assert site.driver.apply("service.unmasked", "fixed", lasting=True).comment == "unmasked fixed"
+        assert is_enabled("fixed") == "masked-runtime"
+        assert site.driver.apply("service.unmasked", "fixed", lasting=True).right
+        assert site.driver.apply("service.unmasked", "fixed").comment == "unmasked fixed"
+
         assert site.driver.apply("service.enabled", "srv.mount").comment == "srv.mount starts at boot"
         assert site.driver.apply("service.disabled", "mnt.mount").comment == "mnt.mount does not start at boot"
         for verb, name, why in (
             ("disable", "srv.mount", "systemd has generated it from /etc/fstab; edit that"),
             ("enable", "mnt.mount", "systemd has generated it from /etc/fstab; edit that"),
+            ("enable", "early", "its script /etc/init.d/early starts in runlevel S only"),
             ("disable", "wanted", "a generator of systemd enables it at each boot; mask it"),
             ("enable", "made", "it is transient, a program has made it without a unit file"),
         ):
