@@ -24,5 +24,7 @@ def test_a_program_that_others_can_change_is_refused():
 
         install._require_safe(top / "safe")
         for place in ("open/bin", "link"):
-            with pytest.raises(install.InstallError, match=re.escape(f"{top / 'open'} can be changed by others")):
+            with pytest.raises(
+                install.InstallError, match=re.escape(f"users other than root can change {top / 'open'}")
+            ):
                 install._require_safe(top / "safe", top / place)
