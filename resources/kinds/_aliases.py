@@ -21,20 +21,20 @@ class Alias:
     lines: list[int]
     name: str
     text: str = field(default="")
-    """What follows the colon, with the lines that continue it."""
+    """The text after the colon, including continuation lines."""
 
     def targets(self) -> list[str]:
-        """Return the targets as they are written."""
+        """Return the targets as the file writes them."""
         return split(self.text)
 
 
 def split(text: str) -> list[str]:
-    """Return the targets of a text: commas outside of double quotes separate them."""
+    """Split a text into targets at the commas outside of double quotes."""
     return [target for target in (found.strip() for found in _TARGET.findall(text)) if target]
 
 
 def target(text: str) -> str:
-    """Return one target as it is written: a command or a path with blanks or commas is quoted."""
+    """Return one target as the file writes it: with quotes if it is a command or path with blanks or commas."""
     if text.startswith('"') or not re.search(r'[\s,"\\]', text) or not text.startswith(("|", "/", ":include:")):
         return text
     escaped = re.sub(r'(["\\])', r"\\\1", text)
@@ -42,7 +42,7 @@ def target(text: str) -> str:
 
 
 def aliases(text: str) -> Iterator[Alias]:
-    """Yield the entries. A line that begins with a blank continues the entry before it, also after comments."""
+    """Yield the entries. A line that begins with a blank continues the previous entry, also after comments."""
     entry: Alias | None = None
     for number, line in enumerate(text_lines(text)):
         bare = line.strip()
@@ -65,7 +65,7 @@ def aliases(text: str) -> Iterator[Alias]:
 
 
 def edited(text: str, name: str, targets: Sequence[str]) -> str:
-    """Return the text with one entry of a name, in its first place or at the end; with none for no targets."""
+    """Return the text with one entry of a name, at its first position or at the end; without targets, with none."""
     lines = text_lines(text)
     new = [f"{name if _PLAIN.fullmatch(name) else _quoted(name)}: {', '.join(targets)}\n"] if targets else []
     mine = [entry for entry in aliases(text) if entry.name == name.lower()]

@@ -1,4 +1,4 @@
-"""Functions for commands and scripts: they parse arguments and output, and phrase messages."""
+"""Functions for commands and scripts: parse arguments and output, and phrase messages."""
 
 from __future__ import annotations
 
@@ -23,63 +23,66 @@ from holdfast.resources.fields import parse_list, parse_text
 from holdfast.resources.spelling import nearest
 
 HARMLESS = frozenset({"CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "WINCH"})
-"""Signals that stop or continue a process, or are ignored by default."""
+"""Signals that stop or continue a process or are ignored by default."""
 SHOWN = 80
-"""Number of characters of a command that messages show."""
+"""Maximum number of characters of a command in messages."""
 SAID = 3
-"""Number of lines of a failed tool that its error shows."""
+"""Maximum number of lines of a failed tool's output in its error."""
 LENGTH = 500
-"""Number of characters of these."""
+"""Maximum number of characters of these lines."""
 TELLING = re.compile(
     r"(\S+: )?((fatal|error)( error)?: |\[(error|emerg|crit)\]|! \[|[\w.]+(Error|Exception)\b)"
     r"|.*(syntax error|permission denied)",
     re.IGNORECASE,
 )
-"""A line that says what is wrong."""
+"""Matches a line that reports an error."""
 NOISE = re.compile(r"Try |Usage:|hint: |# |[\s^~]+$|.*\bdmesg\(1\)", re.IGNORECASE)
-"""A line that does not help: usage, hints to the program's own options, marks below an excerpt."""
+"""Matches a line that does not help: usage, hints about the program's own options, marks below an excerpt."""
 LABEL = re.compile(r"(?:(?:fatal|error|warning)(?: error)?: |\[error\] )+", re.IGNORECASE)
-"""What a message of an error begins with, besides the name of the program."""
+"""Matches the labels with which an error message begins, apart from the name of the program."""
 
 EnvironmentValue = str | float | bool | None
 """The value of a variable in a state file."""
 VariableText = Annotated[str, Field(pattern=r"^[^=]+=")]
-"""A variable with its value, as `NAME=VALUE`."""
+"""A variable with its value: `NAME=VALUE`."""
 
 
 @accepts(dict[str, EnvironmentValue], list[VariableText | dict[str, EnvironmentValue]], VariableText)
 def parse_env(value: object) -> object:
     """Return `env` as one mapping, from a mapping, a list of mappings, or a list of `NAME=VALUE`.
 
-    False is an empty value.
+    False becomes an empty value.
     """
     merged: dict[str, str] = {}
     for item in value if isinstance(value, (list, tuple)) else (value,):
         variables = dict([item.split("=", 1)]) if isinstance(item, str) and "=" in item else item
         if not isinstance(variables, Mapping):
-            raise ValueError(f"{item!r} is not a variable: write 'NAME: value'")  # noqa: TRY004 - for pydantic
+            raise ValueError(f"{item!r} is not a variable; write 'NAME: value'")  # noqa: TRY004 - for pydantic
         merged |= {str(name): variable(str(name), text) for name, text in variables.items()}
     return merged
 
 
 def variable(name: str, value: object) -> str:
-    """Return the value of a variable as text. Raises `ValueError` for a name or value that no process can be given."""
+    """Return the value of a variable as text. Raises `ValueError` for a name or value that no process can have."""
     if isinstance(value, (Mapping, list, tuple)):
         raise ValueError(f"the variable {name} must be text, not {value!r}")  # noqa: TRY004 - for pydantic
     if not name or "=" in name or "\0" in f"{name}{value}":
         raise ValueError(
-            f"{name!r} is not a variable: the name must not contain '=', and neither name nor value a NUL character"
+            f"{name!r} is not a variable: the name must not contain '=', and neither name nor value may contain a "
+            "NUL character"
         )
     return "" if value is None or value is False else str(parse_text(value))
 
 
 @accepts(VALUE, ITEM, list[str], str, None, pattern=r"-?[0-9]{1,3}")
 def parse_statuses(value: object) -> object:
-    """Return exit statuses as a tuple of numbers; a single number stands for a list with one item."""
+    """Return exit statuses as a tuple of numbers; a single number is a list with one item."""
     found = []
     for item in parse_list(value):  # type: ignore[attr-defined]
         if not re.fullmatch(r"-?\d{1,3}", str(item)) or not -64 <= int(str(item)) <= 255:
-            raise ValueError(f"{item!r} is not an exit status: write a number from 0 to 255, or below 0 for a signal")
+            raise ValueError(
+                f"{item!r} is not an exit status; write a number from 0 to 255, or a negative one for a signal"
+            )
         found.append(int(str(item)))
     return tuple(found)
 
@@ -87,7 +90,7 @@ def parse_statuses(value: object) -> object:
 def demand_foreground(value: bool) -> bool:
     """Check that a command does not run in the background. Raises `ValueError`."""
     if value:
-        raise ValueError("a command cannot run in the background: make it a service, or leave out bg")
+        raise ValueError("a command cannot run in the background: declare a service, or leave out bg")
     return value
 
 
@@ -95,7 +98,7 @@ def demand_foreground(value: bool) -> bool:
 def parse_signal(value: object) -> object:
     """Return the name of a signal without SIG, from a name with or without SIG or a number.
 
-    Raises `ValueError` for an unknown signal, and for one that does not end a process.
+    Raises `ValueError` for an unknown signal and for a signal that does not end a process.
     """
     names = {str(each.value): each.name.removeprefix("SIG") for each in Signals}
     name = names.get(str(value), str(value).upper().removeprefix("SIG"))
@@ -103,10 +106,10 @@ def parse_signal(value: object) -> object:
         near = nearest(name, names.values())
         raise ValueError(
             f"{value!r} is not a signal: "
-            + (f"did you mean {near}?" if near else "write a name like INT, TERM or QUIT")
+            + (f"did you mean {near}?" if near else "write a name such as INT, TERM or QUIT")
         )
     if name in HARMLESS:
-        raise ValueError(f"{value!r} does not end a command: write a signal like INT, TERM or QUIT")
+        raise ValueError(f"{value!r} does not end a command; write a signal such as INT, TERM or QUIT")
     return name
 
 
@@ -119,7 +122,7 @@ def words_of(command: str) -> tuple[str, ...]:
 
 
 def program(command: str) -> tuple[str, ...]:
-    """Split a command that runs without a shell. Raises `Permanent` also if the first word is missing."""
+    """Split a command that runs without a shell. Also raises `Permanent` if there is no first word."""
     words = words_of(command)
     if not words or not words[0]:
         raise Permanent(
@@ -147,14 +150,14 @@ def ended(status: int) -> str:
 
 
 def beginning(command: str) -> str:
-    """Return a command, shortened for messages."""
+    """Return a command shortened for messages."""
     return command if len(command) <= SHOWN else f"{command[: SHOWN - 1]}…"
 
 
 def reason(done: Completed) -> str:
-    """Return why a tool has failed, in its own words on one line, as the end of an error message.
+    """Return why a tool has failed: its own message on one line, as the end of an error message.
 
-    These are its error messages, without its name. A tool that marks none has said so in its last lines.
+    These are the error messages of the tool without its name or, if it marks none, its last lines.
     """
     text = done.stderr if done.stderr.strip() else done.stdout
     lines = [line for each in text.splitlines() if (line := each.strip()) and not NOISE.match(line)]
@@ -165,7 +168,7 @@ def reason(done: Completed) -> str:
 
 
 def _bare(line: str, own: str) -> str:
-    """Return a message without the name of the program, a label, and the full stop."""
+    """Return a message without the name of the program, a label and the full stop."""
     named = re.sub(rf"^(?:(?:\S*/)?{re.escape(own)}(?: v\S+)?(?: \(\S+\))?: |/dev/stdin:\S* |netlink: )\s*", "", line)
     return re.sub(rf"^(?:{LABEL.pattern})", "", named, flags=re.IGNORECASE).rstrip(".")
 
@@ -177,7 +180,7 @@ def last_line(text: str) -> str:
 
 
 def written(script: bytes, directory: str, uid: int) -> paths.Place:
-    """Write a script that only this user (-1: the agent's own) and root can read; only root until it is complete.
+    """Write a script that only this user (-1: the agent's own) and root can read, and only root until it is complete.
 
     Raises `OSError`, and `Unsafe` for a directory in which other users could replace the script.
     """
@@ -203,7 +206,7 @@ def text_of(script: bytes, url: str) -> str:
 
 
 def interpreter(script: bytes, shell: str) -> tuple[str, ...]:
-    """Return the interpreter of a script: the one in its first line, or else the shell."""
+    """Return the interpreter of a script from its first line; otherwise the shell."""
     first = script.split(b"\n", 1)[0]
     if not first.startswith(b"#!"):
         return (shell,)

@@ -1,4 +1,4 @@
-"""Times of cron jobs: the five fields of crontab(5), and the words that replace all five."""
+"""Times of cron jobs: the five fields of crontab(5), and the words that replace them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 SPECIAL = ("@reboot", "@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 PART = re.compile(r"(?P<low>\*|\w+)?(?:(?P<range>[-~])(?P<high>\w+)?)?(?:/(?P<step>\w+))?")
-"""One part of a field: a number, a range or `*`, perhaps with a step.
+"""Matches one part of a field: a number, a range or `*`, possibly with a step.
 
-`~` is any value of a range; not every cron supports it.
+`~` means a random value in a range; not every cron supports it.
 """
 
 
@@ -31,15 +31,15 @@ def parse_time(value: object) -> object:
 
 
 def _within(first: int, last: int, names: Sequence[str] = ()) -> AfterValidator:
-    """Return a validator for `Annotated` that refuses what cron would refuse.
+    """Return a validator for `Annotated` that refuses the values that cron refuses.
 
-    The numbers of the field are from `first` to `last`, or have these names.
+    The values of the field are the numbers from `first` to `last` or these names.
     """
     known = {name: first + number for number, name in enumerate(names)}
     named = f", {names[0]} to {names[-1]}" if names else ""
     takes = (
-        f"it takes {first} to {last}{named}, *, ranges like {first}-{first + 4}, "
-        "steps like */2, lists of these, or random"
+        f"it takes {first} to {last}{named}, *, ranges such as {first}-{first + 4}, "
+        "steps such as */2, lists of these, or random"
     )
 
     def check(value: str) -> str:
@@ -56,7 +56,7 @@ def _wrong(part: str, first: int, last: int, names: Mapping[str, int]) -> str | 
     """Return why a part of a field is invalid; None if it is valid."""
     found = PART.fullmatch(part)
     if found is None or (not found["low"] and found["range"] != "~"):
-        return f"{part!r} cannot be read"
+        return f"{part!r} cannot be parsed"
     step = found["step"]
     if why := _misplaced(part, found, last) or _outside(part, found, first, last, names):
         return why
@@ -69,18 +69,18 @@ def _misplaced(part: str, found: re.Match[str], last: int) -> str | None:
     """Return why the operators (`-`, `~`, `/`) of a part cannot be combined; None if they can."""
     low, sign, high, step = found["low"], found["range"], found["high"], found["step"]
     if (low == "*" and sign) or (sign == "-" and not high) or (step and low != "*" and not sign):
-        return f"{part!r} cannot be read" if sign else f"a step goes with * or a range, as in {low}-{last}/{step}"
+        return f"{part!r} cannot be parsed" if sign else f"a step needs * or a range, as in {low}-{last}/{step}"
     return None
 
 
 def _outside(part: str, found: re.Match[str], first: int, last: int, names: Mapping[str, int]) -> str | None:
-    """Return which number or name of a part is not allowed, or that its range is empty; None if the part is valid."""
+    """Return why a number or name of a part is not allowed or its range is empty; None if the part is valid."""
     words = [word for word in (found["low"], found["high"]) if word and word != "*"]
     numbers = []
     for word in words:
         number = _number(word, names)
         if number is None or not first <= number <= last:
-            return f"{word} is not from {first} to {last}" if word.isdigit() else f"there is no {word!r}"
+            return f"{word} is not from {first} to {last}" if word.isdigit() else f"{word!r} is unknown"
         numbers.append(number)
     if len(numbers) == 2 and numbers[0] > numbers[1]:
         return f"the range {part!r} ends before it begins"

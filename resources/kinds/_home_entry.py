@@ -1,4 +1,4 @@
-"""Base of the kinds of entries of a file that may lie in the home directory of a user."""
+"""Base of the kinds of entries in a file that may be in the home directory of a user."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class HomeFile(NamedTuple):
 
     @property
     def inside(self) -> bool:
-        """Whether the file lies in the home directory."""
+        """Whether the file is in the home directory."""
         return self.path.startswith(f"{self.home.rstrip('/')}/")
 
 
 class HomeEntry(ConfigEntry):
-    """Base of these kinds. A new file in the home directory belongs to the user alone, any other one to the agent."""
+    """Base of these kinds. New files in the home directory belong to the user, other new files to the agent's user."""
 
     makes_parents: ClassVar[bool] = True
 
@@ -45,10 +45,10 @@ class HomeEntry(ConfigEntry):
 
     @abstractmethod
     def pattern(self) -> str:
-        """Return the path of the file, perhaps relative to the home directory; `%h` and `%u` are replaced."""
+        """Return the path of the file, possibly relative to the home directory; `%h` and `%u` are replaced later."""
 
     def file(self) -> str:
-        """Return the path of the file if the home directory is the usual one."""
+        """Return the path of the file, assuming the usual home directory."""
         return self._expanded("/root" if self.user == "root" else f"/home/{self.user}")
 
     def _expanded(self, home: str) -> str:
@@ -57,13 +57,13 @@ class HomeEntry(ConfigEntry):
         return os.path.normpath(os.path.join(home, path))  # noqa: PTH118 - Path objects are slow
 
     async def home_file(self, ctx: Context) -> HomeFile | None:
-        """Return the file of the user; None without a user. Raises `Permanent` if there is no such user."""
+        """Return the file of the user; None without a user. Raises `Permanent` if the user does not exist."""
         if self.user is None:
             return None
         user = await ctx.blocking(accounts.account, self.user)
         if user is None:
             raise Permanent(
-                f"cannot find the files of {self.user}: there is no such user; declare it, or correct the name"
+                f"cannot find the files of {self.user}: the user does not exist; declare the user, or correct the name"
             )
         return HomeFile(self._expanded(user.home), user.home, user.uid, user.gid)
 
@@ -73,7 +73,7 @@ class HomeEntry(ConfigEntry):
         return self.file() if file is None else file.path
 
     async def located_or_none(self, ctx: Context) -> str | None:
-        """Return the path of the file; None if there is no such user."""
+        """Return the path of the file; None if the user does not exist."""
         try:
             return await self.located(ctx)
         except HoldfastError:
@@ -89,7 +89,7 @@ class HomeEntry(ConfigEntry):
         return Ownership(self.user, None, file.uid, file.gid, PRIVATE)
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch the file, and the accounts: another home directory is another file."""
+        """Watch the file and the accounts, because a change of the home directory changes the path."""
         return super().watch(ctx) if self.user is None else self._followed(ctx)
 
     async def _followed(self, ctx: Context) -> AsyncGenerator[WatchItem, None]:
@@ -103,7 +103,7 @@ class HomeEntry(ConfigEntry):
                         break
 
     async def _moves(self, ctx: Context, path: str | None) -> Watch:
-        """Report changes of the accounts by which the file is another one than `path`."""
+        """Report changes of the accounts after which the file is no longer at `path`."""
         armed = False
         async for event in ctx.watch_path(accounts.PASSWD):
             if not armed or event is not None or await self.located_or_none(ctx) != path:
@@ -111,5 +111,5 @@ class HomeEntry(ConfigEntry):
                 yield event
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return also the user."""
+        """Also return the user."""
         return (*owned_by(self.user, None), *super().dependencies())

@@ -1,4 +1,4 @@
-"""The text of a hosts file: lines of an address, names, and perhaps a comment."""
+"""The text of a hosts file: lines with an address, names and possibly a comment."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ _LINE = re.compile(
 
 
 def canonical(address: str) -> str:
-    """Return an address in its usual form. Raises `ValueError`."""
+    """Return an address in its canonical form. Raises `ValueError`."""
     return str(ipaddress.ip_address(address))
 
 
 @dataclass(slots=True)
 class HostLine:
-    """One line of an address."""
+    """One line with an address."""
 
     address: str
     names: list[str]
     comment: str
-    """Text after `#`, without blanks around it."""
+    """Text after `#`, without surrounding blanks."""
 
     def has(self, name: str) -> bool:
-        """Return whether a name is one of the line's, in any case of letters."""
+        """Return whether the line has a name, ignoring case."""
         return any(each.lower() == name.lower() for each in self.names)
 
     def text(self) -> str:
-        """Return the line as a new one."""
+        """Return the line as text in the standard layout."""
         return f"{self.address}\t{' '.join(self.names)}{f' # {self.comment}' if self.comment else ''}\n"
 
 
 def parsed(line: str) -> HostLine | None:
-    """Return the address of a line; None for comments, blank lines, and what is no address."""
+    """Return the address of a line; None for comments, blank lines and invalid addresses."""
     found = _LINE.fullmatch(line)
-    if found is None or not {".", ":"} & {*found["address"]}:  # most other lines: parsing them as an address is slow
+    if found is None or not {".", ":"} & {*found["address"]}:  # most other lines: parsing them as addresses is slow
         return None
     try:
         address = canonical(found["address"])
@@ -51,7 +51,7 @@ def parsed(line: str) -> HostLine | None:
 
 
 def lines(text: str) -> Iterator[tuple[str, HostLine | None]]:
-    """Yield the lines of a file, with their ends, and what each says."""
+    """Yield each line of a file, with its line break, and its parsed form."""
     for line in split(text):
         yield line, parsed(line)
 
@@ -62,7 +62,7 @@ def pairs(text: str, name: str) -> list[tuple[str, str]]:
 
 
 def rewritten(line: str, names: Sequence[str]) -> str:
-    """Return a line with other names, everything else as it is; empty without names."""
+    """Return a line with other names and everything else unchanged; empty without names."""
     found = _LINE.fullmatch(line)
     if found is None or not names:
         return ""
@@ -84,7 +84,7 @@ def without(text: str, name: str, drops: Callable[[HostLine], bool]) -> str:
 
 
 def added(text: str, address: str, name: str, comment: str | None) -> str:
-    """Return the text with a name of an address: in its first line with this comment, or in a line at the end."""
+    """Return the text with a name added to the address: on its first line with this comment, or on a new last line."""
     new, done = [], False
     for raw, line in lines(text):
         fits = line is not None and line.address == address and comment in {None, line.comment}

@@ -21,11 +21,11 @@ from holdfast.resources.paths.replacing import about_to_replace
 from holdfast.resources.traits import Edgeable, Reversible
 
 LARGE = 1 << 16
-"""Crontabs of at least this number of characters are parsed in a thread."""
+"""Length, in characters, from which a crontab is parsed in a thread."""
 SPOOLS = {"Debian": "/var/spool/cron/crontabs", "Alpine": "/var/spool/cron/crontabs", "Suse": "/var/spool/cron/tabs"}
 """Family of systems -> directory of the crontabs."""
 SPOOL = "/var/spool/cron"
-"""Directory of the crontabs in all other systems."""
+"""Directory of the crontabs on all other systems."""
 
 
 class InCrontab(Edgeable, Reversible, Resource):
@@ -52,7 +52,7 @@ class InCrontab(Edgeable, Reversible, Resource):
         return done.stdout if done.retcode == 0 else ""
 
     async def edit(self, ctx: Context, change: Callable[[Crontab], object]) -> None:
-        """Apply `change` to the crontab, one resource at a time. Raises `Permanent` with the message of cron."""
+        """Apply `change` to the crontab, for one resource at a time. Raises `Permanent` with the message of cron."""
         async with file_lock(f"crontab of {self.user}"):
             tab = await self.crontab(ctx)
             change(tab)
@@ -81,7 +81,7 @@ class InCrontab(Edgeable, Reversible, Resource):
         return ()
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the user, and the package of cron."""
+        """Return the user and the package of cron."""
         return (*owned_by(self.user, None), Dependency("pkg", "cron", vital=False))
 
     def changes(self, delta: Delta) -> dict[str, Any]:
@@ -103,6 +103,6 @@ class InCrontab(Edgeable, Reversible, Resource):
 
 
 def _keep(path: str) -> None:
-    """Let the agent keep a crontab that `crontab` is about to replace, or note why that is not possible. Blocks."""
+    """Make the agent keep a crontab that `crontab` is about to replace, or note why this is not possible. Blocks."""
     with suppress(OSError, paths.Unsafe):
         about_to_replace(paths.at(path), None)

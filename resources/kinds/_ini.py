@@ -1,4 +1,4 @@
-"""Ini files as lines that are kept byte for byte: sections, options, comments, and everything else."""
+"""Ini files as lines that keep every byte: sections, options, comments and everything else."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from dataclasses import dataclass, replace
 from holdfast.resources.kinds._lines import bare, end_of, ended, split
 
 COMMENTS = "#;"
-"""Characters with which a comment begins."""
+"""Characters that begin a comment."""
 TOP = ""
 """The name of the part before the first section."""
 BLANKS = " \t"
 BOM = "\ufeff"
-"""Mark of the byte order, with which some editors begin a file."""
+"""Byte order mark, with which some editors begin a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class IniEntry:
-    """One or several lines of a file that belong together: an option with its continuation, or any other line."""
+    """One or several lines of a file: an option with its continuation lines, or any other line."""
 
     section: str
     lines: tuple[str, ...]
     key: str = ""
     """The name of an option; empty for any other line."""
     before: str = ""
-    """Text of an option before its value: indentation, name and separator, as they are written."""
+    """Text of an option before its value: indentation, name and separator, as in the file."""
     value: str = ""
     header: bool = False
     """Whether the line begins a section."""
@@ -38,7 +38,7 @@ class IniEntry:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How options are written."""
+    """The notation of options."""
 
     separator: str = "="
     spaced: bool = True
@@ -46,11 +46,11 @@ class Style:
 
     @property
     def sign(self) -> str:
-        """The separator without blanks; empty if blanks themselves separate."""
+        """The separator without blanks; empty if the separator is a blank."""
         return self.separator.strip(BLANKS)
 
     def parts(self, line: str) -> tuple[str, str, str] | None:
-        """Return name, text before the value, and value of a line; None if it is no option."""
+        """Return the name, the text before the value, and the value of a line; None if it is not an option."""
         stripped = line.lstrip(BLANKS)
         indent = line[: len(line) - len(stripped)]
         if self.sign:
@@ -61,7 +61,7 @@ class Style:
             found = rest[:1]
         key = name.rstrip(BLANKS)
         if not found or not key:
-            return None  # also an option without a value, which is kept as any other line
+            return None  # including an option without a value, which is kept like any other line
         value = rest.lstrip(BLANKS)
         return key, indent + stripped[: len(stripped) - len(value)], value.rstrip(BLANKS)
 
@@ -71,7 +71,7 @@ class Style:
 
 
 def parse(text: str, style: Style) -> list[IniEntry]:
-    """Return the entries of a text, in order; their lines together are the text."""
+    """Return the entries of a text in order; their joined lines are the text."""
     entries: list[IniEntry] = []
     section, depth = TOP, 0
     for line in split(text):
@@ -94,7 +94,7 @@ def parse(text: str, style: Style) -> list[IniEntry]:
 
 
 def _depth(line: str) -> int:
-    """Return the width of the blanks before a line; a tab counts as four, as in Salt."""
+    """Return the indentation of a line; a tab counts as four, as in Salt."""
     return len((line[: len(line) - len(line.lstrip(BLANKS))]).replace("\t", "    "))
 
 
@@ -104,7 +104,7 @@ def joined(entries: Sequence[IniEntry]) -> str:
 
 
 def values(entries: Sequence[IniEntry]) -> dict[str, dict[str, str]]:
-    """Return section -> name -> value; of options that are repeated, the last one counts, as in Salt."""
+    """Return section -> name -> value; the last value of a repeated option counts, as in Salt."""
     found: dict[str, dict[str, str]] = {}
     for entry in entries:
         options = found.setdefault(entry.section, {}) if entry.key or entry.header else {}
@@ -132,7 +132,7 @@ class IniText:
         return self._mark + joined(self.entries)
 
     def put(self, section: str, key: str, value: str) -> None:
-        """Give an option its value: in its first line, or in a new one. Repetitions are removed."""
+        """Set the value of an option on its first line or on a new line, and remove repetitions."""
         present = [entry for entry in self.entries if entry.section == section and entry.key == key]
         if present and all(plain(entry.value) == plain(value) for entry in present):
             return
@@ -141,17 +141,17 @@ class IniText:
             return
         first = present[0]
         new = IniEntry(section, self._lines(first.before, value, first.indent), key, first.before, value)
-        more = {*map(id, present[1:])}  # a repetition may be equal to the first one
+        more = {*map(id, present[1:])}  # a repetition may be equal to the first line
         self.entries = [new if entry is first else entry for entry in self.entries if id(entry) not in more]
 
     def remove(self, section: str, key: str) -> None:
-        """Remove an option, with all repetitions."""
+        """Remove an option with all repetitions."""
         self.entries = [entry for entry in self.entries if entry.section != section or entry.key != key]
 
     def remove_section(self, section: str) -> None:
-        """Remove a section with all of its lines; of the part before the first section only its options.
+        """Remove a section with all its lines; from the part before the first section, remove only options.
 
-        Blank lines before a section at the end are removed with it, as they would be added with it.
+        Blank lines before a section at the end are removed with it, because adding the section would add them.
         """
         kept = [entry for entry in self.entries if entry.section != section or (section == TOP and not entry.key)]
         if section != TOP and self.entries and self.entries[-1].section == section:
@@ -169,7 +169,7 @@ class IniText:
         self.entries.append(IniEntry(section, (f"[{section}]{self._end}",), header=True))
 
     def _insert(self, section: str, key: str, value: str) -> None:
-        """Add a line for an option: below a comment that shows it, else at the end of its section."""
+        """Add a line for an option: below a comment that shows it, otherwise at the end of its section."""
         self.add_section(section)
         place, like = self._place(section, key)
         if place:
@@ -179,7 +179,7 @@ class IniText:
         self.entries.insert(place, IniEntry(section, self._lines(start, value, like), key, start, value))
 
     def _place(self, section: str, key: str) -> tuple[int, str]:
-        """Return where a new option goes, and its indentation."""
+        """Return the position and the indentation of a new option."""
         own = [number for number, entry in enumerate(self.entries) if entry.section == section]
         options = [self.entries[number].indent for number in own if self.entries[number].key]
         like = options[-1] if options else ""
@@ -193,26 +193,26 @@ class IniText:
         return (own[-1] + 1 if own else 0), like
 
     def _would_continue(self, number: int, indent: str) -> bool:
-        """Return whether an entry would continue the value of an option with this indentation before it."""
+        """Return whether an entry would continue the value of a preceding option with this indentation."""
         content = bare(self.entries[number].lines[0]) if number < len(self.entries) else ""
         stripped = content.strip(BLANKS)
         return bool(stripped) and stripped[0] not in COMMENTS and _depth(content) > _depth(indent)
 
     def _lines(self, start: str, value: str, indent: str) -> tuple[str, ...]:
-        """Return the lines of an option; those after the first are indented further, which continues a value."""
+        """Return the lines of an option; lines after the first are indented further, which continues the value."""
         first, *rest = value.split("\n")
         more = [line if _depth(line) > _depth(indent) else f"{indent}    {line.strip(BLANKS)}" for line in rest]
         return tuple(f"{line}{self._end}" for line in (f"{start}{first}" if first else start.rstrip(BLANKS), *more))
 
     def _finish(self) -> None:
-        """End the last line of the text."""
+        """Add a line break to the last line of the text."""
         if self.entries:
             last = self.entries[-1]
             self.entries[-1] = replace(last, lines=(*last.lines[:-1], ended(last.lines[-1])))
 
 
 def changes(old: Mapping[str, Mapping[str, str]], new: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield section and name of each option that differs."""
+    """Yield the section and name of each option that differs."""
     for section in dict.fromkeys((*old, *new)):
         before, after = old.get(section, {}), new.get(section, {})
         for key in dict.fromkeys((*before, *after)):

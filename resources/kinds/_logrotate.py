@@ -1,6 +1,6 @@
 """The configuration of logrotate: defaults, and blocks of directives for log files. All functions are pure.
 
-Only whole lines are changed: a file with several directives or braces in one line is refused where that matters.
+Only whole lines are changed, so a file is refused if a change would concern a line with several directives or braces.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import NamedTuple
 from holdfast.resources.kinds._lines import split
 
 SCRIPTS = frozenset({"prerotate", "postrotate", "firstaction", "lastaction", "preremove"})
-"""Directives that a script follows, up to `endscript`."""
+"""Directives that begin a script, which ends with `endscript`."""
 WORD = re.compile(r"[ \t]*([A-Za-z]+)(?:[ \t]*=[ \t]*|[ \t]+|$)(.*)", re.DOTALL)
 NAMES = re.compile(r'"([^"]*)"|\'([^\']*)\'|([^\s"\']+)')
 Value = str | bool
-"""Value of a directive; true: it stands alone, false: it is not there."""
+"""Value of a directive; true: the directive has no value, false: it is missing."""
 
 
 class Directive(NamedTuple):
@@ -28,7 +28,7 @@ class Directive(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Directives in one block, or those outside of all blocks."""
+    """The directives of one block, or those outside of all blocks."""
 
     names: tuple[str, ...]
     directives: tuple[Directive, ...]
@@ -38,7 +38,7 @@ class Block(NamedTuple):
     """Number of the line with its closing brace."""
 
     def value(self, word: str) -> Value:
-        """Return the value of a directive; logrotate uses the last one."""
+        """Return the value of a directive; logrotate uses the last value."""
         return next((each.value for each in reversed(self.directives) if each.word == word), False)
 
 
@@ -55,7 +55,7 @@ class Configuration(NamedTuple):
 
 
 def parse(text: str) -> Configuration:
-    """Parse a file. Raises `ValueError` for a block that is not closed, or that shares its lines with others."""
+    """Parse a file. Raises `ValueError` for a block that is not closed or shares its lines with others."""
     lines = tuple(split(text))
     defaults: list[Directive] = []
     blocks: list[Block] = []
@@ -69,21 +69,21 @@ def parse(text: str) -> Configuration:
         elif not row.endswith("}") and _is_header(row):
             header.append(number)
         elif "{" in row or "}" in row:
-            raise ValueError(f"line {number + 1}: a brace must be at the end of a line of its own")
+            raise ValueError(f"line {number + 1}: a brace must be at the end of a line, and be the only one there")
         else:
             defaults.append(_directive(number, row))
     if header:
-        raise ValueError(f"line {header[0] + 1}: a block is not begun")
+        raise ValueError(f"line {header[0] + 1}: a block has no opening brace")
     return Configuration(lines, Block((), tuple(defaults), 0, len(lines)), tuple(blocks))
 
 
 def _is_header(row: str) -> bool:
-    """Return whether a line names log files. A directive may have a glob as its value: `taboopat + *.v`."""
+    """Return whether a line names log files. The value of a directive may be a glob, too: `taboopat + *.v`."""
     return row[0] in "/~\"'" or (WORD.fullmatch(row) is None and any(sign in row for sign in "*?["))
 
 
 def _rows(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are no comments and no scripts, with their numbers."""
+    """Yield the lines that are neither comments nor parts of scripts, with their numbers."""
     script = False
     for number, line in enumerate(lines):
         row = line.strip()
@@ -100,7 +100,7 @@ def _block(names: tuple[str, ...], first: int, rows: Iterator[tuple[int, str]]) 
         if row == "}":
             return Block(names, tuple(directives), first, number)
         if "{" in row or "}" in row:
-            raise ValueError(f"line {number + 1}: a brace must be at the end of a line of its own")
+            raise ValueError(f"line {number + 1}: a brace must be at the end of a line, and be the only one there")
         directives.append(_directive(number, row))
     raise ValueError(f"line {first + 1}: the block is not closed")
 
@@ -118,7 +118,7 @@ def _names(rows: Sequence[str]) -> tuple[str, ...]:
 
 
 def changed(text: str, name: str | None, word: str, value: Value) -> str:
-    """Return the text with a directive of a block (`name`), or of the defaults; all other lines stay.
+    """Return the text with a directive in a block (`name`) or in the defaults; all other lines stay.
 
     Raises `ValueError` as `parse` does.
     """
@@ -142,9 +142,9 @@ def changed(text: str, name: str | None, word: str, value: Value) -> str:
 
 
 def _place(known: Configuration, block: Block, lines: Sequence[str]) -> tuple[int, str]:
-    """Return the number of the line for a new directive, and its indentation.
+    """Return the line number and the indentation of a new directive.
 
-    Defaults apply to what follows them, so a new one comes before all blocks and `include`.
+    Defaults apply only to later lines, so a new default comes before all blocks and before `include`.
     """
     if block.names:
         return block.end, _indent(lines[block.directives[0].line]) if block.directives else "    "

@@ -25,14 +25,14 @@ from holdfast.resources.traits import together
 IGNORED = {
     "ignore_epoch": "epochs are part of a version",
     "ignore_types": "only for other package managers",
-    "normalize": "names are taken as the package manager writes them",
+    "normalize": "names must be those of the package manager",
     "pkg_verify": "verifying installed files is not part of keeping a package installed",
     "report_reboot_exit_codes": "Windows only",
     "resolve_capabilities": "virtual packages are always resolved",
-    "skip_suggestions": "suggestions are only made in error messages",
-    "split_arch": "names are taken as the package manager writes them",
+    "skip_suggestions": "suggestions appear only in error messages",
+    "split_arch": "names must be those of the package manager",
     "watch_flags": "Gentoo only",
-    "cache_valid_time": "lists of packages are fetched when something is not found in them",
+    "cache_valid_time": "package lists are fetched when a package is not found in them",
 }
 
 
@@ -54,7 +54,7 @@ def parse_pkgs(value: object) -> object:
         else:
             quote = ": YAML reads it as a boolean; write it in quotes" if isinstance(item, bool) else ""
             raise ValueError(  # noqa: TRY004 - pydantic collects ValueErrors
-                f"{item if item is None else str(item).lower()} is neither a package's name nor `name: version`{quote}"
+                f"{item if item is None else str(item).lower()} is neither a package name nor `name: version`{quote}"
             )
     return found
 
@@ -77,8 +77,8 @@ def check_versions(pkgs: dict[str, str | None] | None) -> dict[str, str | None] 
 def demand_package(name: str) -> str:
     """Check the name of a package.
 
-    Raises `ValueError` for text that a package manager would read as something else: a version, a pattern, a request to
-    remove the package.
+    Raises `ValueError` for text that a package manager would take for something else: a version, a pattern, or a
+    request to remove the package.
     """
     if not PACKAGE.fullmatch(name):
         hint = (
@@ -105,12 +105,12 @@ class Packages(Resource):
     ignored: ClassVar[Mapping[str, str]] = IGNORED
     public_results: ClassVar[bool] = True
     there: ClassVar[bool | None] = True
-    """Whether the packages should be installed; None: the kind does not decide that."""
+    """Whether the packages should be installed; None if the kind does not decide this."""
 
     name: Given
-    """The package; with `pkgs` or `sources` only a title."""
+    """The package; with `pkgs` or `sources`, only a title."""
     pkgs: Versions | None = field(None)
-    """Several packages instead of the one in `name`: names, or `name: version`."""
+    """Several packages instead of that in `name`: names, or `name: version`."""
 
     @model_validator(mode="after")
     def _named(self) -> Self:
@@ -125,15 +125,15 @@ class Packages(Resource):
 
     @abstractmethod
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
-        """Return the packages that are not as declared: name -> {old, new}, as far as is known without a plan."""
+        """Return the packages that differ: name -> {old, new}, as far as known without a plan."""
 
     @abstractmethod
     async def repair(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
-        """Change the wrong packages in one transaction; with `test` return what that would change."""
+        """Change the wrong packages in one transaction; with `test`, return what this would change."""
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Probe and, with `apply`, repair; the changes are those of the whole transaction, dependencies included."""
+        """Probe and, with `apply`, repair; report the changes of the whole transaction, including dependencies."""
         pkg = ctx.interface(PkgInterface)
         wrong = await self.wrong(pkg, apply)
         if not wrong:
@@ -167,13 +167,13 @@ class Packages(Resource):
     async def _plan(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> None:
         """Report what the package manager would change.
 
-        Its refusal is noted, not raised: another state may have to add the repository first.
+        Its refusal is only noted, because an earlier state may add the repository.
         """
         planned, doubt = {}, ""
         try:
             planned = (await self.repair(ctx, pkg, wrong, test=True)).changes
         except Permanent as error:
-            doubt = f"; as things are now this would fail: {error}"
+            doubt = f"; at present this would fail: {error}"
         ctx.report.changes = {**wrong, **planned}
         _report(ctx, applied=False, doubt=doubt)
 
@@ -183,7 +183,7 @@ class Packages(Resource):
         return "; ".join(f"{name} {', '.join(p.version for p in pkgs)} is installed" for name, pkgs in found.items())
 
     def needs(self) -> tuple[Need, ...]:
-        """Return the functions that query and watch the packages; kinds add theirs."""
+        """Return the functions that query and watch the packages; kinds add more."""
         compares = any(self.wanted.values())
         return needed(PkgInterface, "list_installed", "watch", *(["compare"] if compares else []))
 
@@ -197,7 +197,7 @@ class Packages(Resource):
         return tuple(("pkg", name) for name in self.wanted)
 
     def contradicts(self, other: Resource) -> str | None:
-        """Return the contradiction: only one of the states wants a package, or they want different versions.
+        """Return the contradiction: only one of the states wants a package, or both want different versions.
 
         See `Resource.contradicts`.
         """
@@ -206,7 +206,7 @@ class Packages(Resource):
         both = [(name, version, other.wanted[name]) for name, version in self.wanted.items() if name in other.wanted]
         if self.there is other.there:
             return _different_version(both) if self.there else None
-        # one state may remove a version while another wants a different one
+        # one state may remove a version while another wants a different version
         clash = any(mine == theirs or not (theirs if self.there else mine) for _, mine, theirs in both)
         return f"one is {self.kind}, the other {other.kind}" if clash else None
 
@@ -220,7 +220,7 @@ def _different_version(both: Iterable[tuple[str, str | None, str | None]]) -> st
 
 
 def _report(ctx: Context, *, applied: bool, doubt: str = "") -> None:
-    """Report the effect of the changes, and one sentence that has each of them."""
+    """Report the effect of the changes and one sentence that names each change."""
     effects = [_effect(name, **change) for name, change in ctx.report.changes.items()]
     if not effects:
         return

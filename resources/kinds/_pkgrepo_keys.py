@@ -44,7 +44,7 @@ def parse_keyid(value: object) -> object:
 
 KeyId = Annotated[
     str,
-    shaped(NAMED.pattern, "the id of a key: it has 8, 16 or 40 hexadecimal digits"),
+    shaped(NAMED.pattern, "the id of a key: an id has 8, 16 or 40 hexadecimal digits"),
     BeforeValidator(parse_keyid),
 ]
 """The fingerprint of a key or its last digits."""

@@ -1,6 +1,6 @@
-"""The primary group of an account: a group is needed for the number that the account and its files have.
+"""The primary group of an account: the gid of the account and its files needs a group.
 
-Another program may have removed the group alone, or just before the account was created with it.
+Another program may have removed only the group, or removed it just before the account was created with it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from holdfast.resources.interfaces.results import User
 
 
 def seen(user: User) -> Literal["exists", "missing"]:
-    """Return whether there is a group with the number."""
+    """Return whether there is a group with the gid of the user."""
     return "missing" if user.primary_group is None else "exists"
 
 
 async def among(ctx: Context, names: Sequence[str], gid: str | int | None, user: User | None) -> set[str]:
-    """Return which of these groups is the primary one of a user: the declared one, or the present one without `gid`.
+    """Return which of these groups is the primary group of a user: that in `gid` or, without `gid`, the present one.
 
-    No member needs to be listed in it.
+    The group need not list the user as a member.
     """
     if isinstance(gid, int):
         groups = await ctx.interface(GroupInterface).info(names)
@@ -31,7 +31,7 @@ async def among(ctx: Context, names: Sequence[str], gid: str | int | None, user:
 
 
 async def restore(ctx: Context, user: User) -> None:
-    """Add a group with the user's name and the number. Raises `Permanent` if the name has another number."""
+    """Add a group with the user's name and gid. Raises `Permanent` if a group of this name has another gid."""
     group = ctx.interface(GroupInterface)
     other = (await group.info([user.name]))[user.name]
     if other is not None:

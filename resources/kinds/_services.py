@@ -1,4 +1,4 @@
-"""Base of the kinds of services: what is, what is changed, and what was before."""
+"""Base of the kinds of services: their probe, their repair and their inverse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.resources.stop_requests import stop_request
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
 
 IGNORED = {
-    "sig": "the service manager knows the state of a service; no process is searched for",
+    "sig": "the service manager knows the state of a service; the agent does not search for processes",
     "force": "a reload never becomes a restart; set full_restart",
     "provider": "set providers: {service: ...} in agent.yaml",
     "win_delayed": "Windows only",
@@ -59,9 +59,9 @@ class Service(Reversible, Resource):
     async def probe(self, ctx: Context) -> State:
         """Return whether the service runs, starts at boot, and is masked.
 
-        A service that can be neither enabled nor disabled counts as declared, and the comment says so. One that starts
-        only in some of its runlevels is neither enabled nor disabled. Raises `Permanent` if nothing tells whether the
-        service runs, and that is declared.
+        A service that can be neither enabled nor disabled counts as declared, and the comment says so. A service that
+        starts only in some of its runlevels is neither enabled nor disabled. Raises `Permanent` if the state declares
+        whether the service runs but this is unknown.
         """
         status = await self.status(ctx)
         if not status.active:
@@ -69,7 +69,8 @@ class Service(Reversible, Resource):
         wanted = self.desired() or {}
         if status.active is None and "active" in wanted:
             raise Permanent(
-                f"cannot tell whether {self.name} runs: its init script has no action `status`, and it has no pid file"
+                f"it is unknown whether {self.name} runs: its init script has no action `status`, and it "
+                "has no pid file"
             )
         enabled = status.enabled
         if enabled and status.extra.get("partly"):
@@ -81,7 +82,7 @@ class Service(Reversible, Resource):
         return {"active": bool(status.active), "enabled": enabled, "masked": self._is_masked(status)}
 
     def _is_masked(self, status: ServiceStatus) -> bool:
-        """Return whether the service has a mask of the kind that the state is about."""
+        """Return whether the service has a mask of the kind that the state manages."""
         return bool(status.masked)
 
     async def demand_possible(self, ctx: Context, delta: Delta) -> None:
@@ -122,12 +123,12 @@ class Service(Reversible, Resource):
         return self._sentence(self.desired() or {})
 
     def _sentence(self, state: Mapping[str, Any], boot: str = "") -> str:
-        """Return a sentence about a state; `boot` takes the place of whether the service starts at boot."""
+        """Return a sentence about a state; `boot` replaces the part on whether the service starts at boot."""
         words = (boot if boot and name == "enabled" else WORDS[name][value] for name, value in state.items())
         return f"{self.name} {' and '.join(words)}"
 
     def needs(self) -> tuple[Need, ...]:
-        """Return the functions that query and watch the service, and those that make it as declared."""
+        """Return the functions that query, watch and repair the service."""
         verbs = [VERBS[name][value] for name, value in (self.desired() or {}).items()]
         return needed(ServiceInterface, "status", "watch", *verbs)
 
@@ -137,7 +138,7 @@ class Service(Reversible, Resource):
         return service.watch([self.name])
 
     async def inverse(self, ctx: Context) -> Declaration:
-        """Return the present state of each declared aspect.
+        """Return a declaration of the present state of each declared aspect.
 
         A service that does not exist neither runs nor starts at boot.
         """

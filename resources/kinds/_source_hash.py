@@ -1,4 +1,4 @@
-"""`source_hash` in all of its forms: a digest, with or without its algorithm, or the URL of a file with digests."""
+"""`source_hash` in all its forms: a digest with or without its algorithm, or the URL of a file with digests."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ALGORITHMS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 1
 """Length of a digest in hex digits -> algorithm."""
 DIGEST = r"(?:(md5|sha1|sha224|sha256|sha384|sha512)[:=])?([0-9A-Fa-f]{32,128})"
 LARGE = 1 << 20
-"""Bytes above which data are hashed in a thread."""
+"""Size, in bytes, above which data are hashed in a thread."""
 LIST = 1 << 20
-"""Most bytes of a file with digests."""
+"""Maximum size, in bytes, of a file with digests."""
 
 
 @accepts(pattern=r"(?!(md5|sha\d+)[:=])[\s\S]*|(md5|sha\d+)[:=][0-9A-Fa-f]{32,128}")
 def demand_digest(value: str) -> str:
-    """Check a hash that names its algorithm. Raises `ValueError` if it does not have the digits of one."""
+    """Check a hash that names its algorithm. Raises `ValueError` for an unknown algorithm or invalid digits."""
     named = re.fullmatch(r"(md5|sha\d+)[:=](.*)", value.strip())
     if named and (not re.fullmatch(r"[0-9A-Fa-f]*", named[2]) or ALGORITHMS.get(len(named[2])) != named[1]):
         digits = next((length for length, name in ALGORITHMS.items() if name == named[1]), None)
@@ -45,7 +45,7 @@ SourceHash = Annotated[Text, AfterValidator(demand_digest)]
 async def declared_digest(ctx: Context, given: str, wanted: str, path: str = "") -> Digest:
     """Return the hash that `source_hash` declares.
 
-    `wanted` is the name to look for in a file with hashes; the base names of it and of `path` are tried, too. Raises
+    `wanted` is the name to look up in a file with hashes; the base names of `wanted` and `path` are tried, too. Raises
     `Permanent` if there is no hash of a known kind, and what `ctx.source` raises.
     """
     found = re.fullmatch(DIGEST, given.strip())
@@ -56,7 +56,7 @@ async def declared_digest(ctx: Context, given: str, wanted: str, path: str = "")
         names = (wanted, os.path.basename(wanted), os.path.basename(path))  # noqa: PTH119 - URLs are no paths
         found = _pick(data.decode(errors="replace"), names)
         if found is None:
-            raise Permanent(f"cannot verify {shown_url(wanted)}: {shown_url(given)} has no hash of it")
+            raise Permanent(f"cannot verify {shown_url(wanted)}: {shown_url(given)} has no hash for it")
     value = found[2].lower()
     algorithm = found[1] or ALGORITHMS.get(len(value))
     if algorithm is None or ALGORITHMS.get(len(value)) != algorithm:

@@ -17,10 +17,10 @@ HOLDS = {
 
 
 def conditions(text: str) -> list[tuple[str, str]]:
-    """Return operator and version of each condition in `>=1.2,<2`. Raises `ValueError` for malformed text."""
+    """Return the operator and version of each condition in `>=1.2,<2`. Raises `ValueError` for malformed text."""
     found = [CONDITION.match(part.strip()) for part in text.split(",")]
     if not all(found):
-        raise ValueError(f"{text!r} is not a version: write 1.2, 1.2* or conditions like '>=1.2,<2'")
+        raise ValueError(f"{text!r} is not a version; write 1.2, 1.2* or conditions such as '>=1.2,<2'")
     return [(match[1] or "", match[2]) for match in found if match]
 
 

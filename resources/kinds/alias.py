@@ -1,4 +1,4 @@
-"""Aliases of local mail addresses, and the database that a mail server makes of their file."""
+"""Aliases of local mail addresses, and the database that a mail server makes from their file."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ POSTCONF, SETTINGS = "/usr/sbin/postconf", "/etc/postfix/main.cf"
 SENDMAIL = "/etc/mail/sendmail.cf"
 NEWALIASES = ("/usr/bin/newaliases", "/usr/sbin/newaliases", "/usr/lib/sendmail/newaliases")
 SUFFIXES = {"hash": ".db", "btree": ".db", "dbm": ".pag", "lmdb": ".lmdb", "cdb": ".cdb"}
-"""Type of a table of Postfix -> suffix of the file that `newaliases` makes."""
+"""Type of a table of Postfix -> suffix of the file that `newaliases` creates."""
 _OF_POSTFIX = re.compile(rf"({'|'.join(SUFFIXES)}):(/[^\s,]+)")
 TIMEOUT = 60.0
-"""Seconds after which `newaliases` is ended."""
+"""Time limit of `newaliases`, in seconds."""
 
 
 _known: dict[tuple[int, ...] | None, tuple[str, str]] = {}
-"""Attributes of the settings of Postfix -> what they name: `postconf` takes longer than all else."""
+"""Cache, because `postconf` is slow: attributes of the file of Postfix's settings -> the paths that they name."""
 
 
 async def _source_of_postfix(ctx: Context) -> tuple[str, str]:
-    """Return the paths of the file and of the database that Postfix uses."""
+    """Return the paths of the file and the database that Postfix uses."""
     settings = identity(found(SETTINGS, follow=True)[1])
     if settings is None or settings not in _known:
         done = await ctx.run(POSTCONF, "-h", "alias_database", check=False, timeout=TIMEOUT)
@@ -55,7 +55,7 @@ async def _source_of_postfix(ctx: Context) -> tuple[str, str]:
 
 @accepts(VALUE, ITEM, None)
 def parsed_targets(value: object) -> object:
-    """Return a list of targets. Commas separate those of a text, but not the words of a command in a list."""
+    """Return a list of targets. Commas separate the targets of a text, but do not split the items of a list."""
     items = parse_list(value)
     if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) for item in items):
         return items
@@ -75,7 +75,7 @@ def parsed_targets(value: object) -> object:
 def known_target(value: str) -> str:
     """Check one target. Raises `ValueError`."""
     if not value or re.search(r"[\0-\x1f\x7f]", value) or re.sub(r"\\.", "", value).count('"') % 2:
-        raise ValueError("a target is one line, in which double quotes are closed")
+        raise ValueError("a target is one line with closed double quotes")
     return value
 
 
@@ -85,19 +85,19 @@ class InAliases(Reversible, ConfigEntry):
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("add", "change", "remove", "refresh")
     name: Annotated[Text, shaped(r'[^\0-\x20\x7f":#][^\0-\x1f\x7f":]*', "the local part of an address", 255)]
-    """The local user or address, in any case of letters."""
+    """The local user or address; case does not matter."""
     config: AbsPath | None = None
-    """A file that no mail server makes a database of.
+    """The file, if no mail server makes a database from it.
 
-    Default: the first one in `alias_database` of Postfix, or `/etc/aliases`, with its database.
+    Default: the first file in `alias_database` of Postfix, or `/etc/aliases`, with its database.
     """
 
     def file(self) -> str:
-        """Return the path of the file, if Postfix does not name another one."""
+        """Return the path of the file, assuming that Postfix does not name another."""
         return self.config or FILE
 
     async def source(self, ctx: Context) -> tuple[str, str]:
-        """Return the path of the file, and that of the database which a mail server makes of it; empty without one."""
+        """Return the paths of the file and of the database that a mail server makes from it; empty if there is none."""
         if self.config is not None:
             return self.config, ""
         if paths.exists(POSTCONF):
@@ -122,7 +122,7 @@ class InAliases(Reversible, ConfigEntry):
         return _aliases.edited(text, self.name, self.targets())
 
     async def outdated(self, ctx: Context) -> bool:
-        """Return whether the database is missing, or older than the file."""
+        """Return whether the database is missing or older than the file."""
         path, database = await self.source(ctx)
         file = found(path, follow=True)[1]
         if not database or file is None:
@@ -131,7 +131,7 @@ class InAliases(Reversible, ConfigEntry):
         return made is None or made.st_mtime_ns < file.st_mtime_ns
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Write the file, then let the mail server make its database."""
+        """Write the file, then make the mail server rebuild its database."""
         await super().apply(ctx, delta)
         command = next((path for path in NEWALIASES if paths.exists(path)), None)
         if command is None or self.config is not None:
@@ -160,7 +160,7 @@ class InAliases(Reversible, ConfigEntry):
         return (("alias", f"{self.file()} {self.name.lower()}"),)
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return also the packages of mail servers."""
+        """Also return the packages of mail servers."""
         servers = ("postfix", "exim4", "sendmail")
         return (*super().dependencies(), *(Dependency("pkg", server, vital=False) for server in servers))
 
@@ -180,7 +180,7 @@ class InAliases(Reversible, ConfigEntry):
         return Effect(("add" if delta.create else "remove" if delta.remove else "change",), f"alias {self.name}")
 
     async def inverse(self, ctx: Context) -> Declaration:
-        """Return the present targets, or that there is no alias."""
+        """Return a declaration of the present targets, or of the absence of the alias."""
         known = {"name": self.name, **({} if self.config is None else {"config": self.config})}
         present = self.read(await self.text(ctx))
         if present is None:
@@ -191,8 +191,8 @@ class InAliases(Reversible, ConfigEntry):
 class Present(InAliases, kind="alias.present"):
     """Mail to a local address goes to these targets. Other entries and comments of the file stay as they are.
 
-    After a change, and when the database of Postfix or Sendmail is older than the file, `newaliases` runs. The watch is
-    inotify, on the file and on its database.
+    The state runs `newaliases` after a change, and when the database of Postfix or Sendmail is older than the file.
+    inotify reports changes of the file and its database.
 
     root:
       alias.present:
@@ -200,7 +200,7 @@ class Present(InAliases, kind="alias.present"):
     """
 
     target: Annotated[tuple[Annotated[str, AfterValidator(known_target)], ...], BeforeValidator(parsed_targets)]
-    """The targets: addresses, `/path`, `|command`, `:include:/path`, in one text with commas or in a list."""
+    """The targets: addresses, `/path`, `|command`, `:include:/path`, as a text with commas or a list."""
 
     @field_validator("target")
     @classmethod
@@ -218,7 +218,7 @@ class Present(InAliases, kind="alias.present"):
         return {"target": self.targets(), "database": "current"}
 
     async def probe(self, ctx: Context) -> State:
-        """Return the present targets, and whether the database is current."""
+        """Return the present targets and whether the database is current."""
         state = await super().probe(ctx)
         known = "outdated" if await self.outdated(ctx) else "current"
         return None if state is None else {**state, "database": known}

@@ -1,4 +1,4 @@
-"""Cron jobs, and the variables of their environment."""
+"""Cron jobs and the variables of their environment."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ TIMES: Mapping[str, tuple[int, int]] = {
 
 
 class JobKind(InCrontab):
-    """Base of the kinds of jobs, which identify a job."""
+    """Base of the kinds of jobs: how a job is identified."""
 
     name: Line
-    """The command. Cron ends it at a %, unless a backslash precedes the %."""
+    """The command. For cron, the command ends at a % unless a backslash precedes the %."""
     identifier: Literal[False] | Line | None = field(False)
     """Identifier of the job, written in a comment before it.
 
-    False: the command identifies the job. None: no comment is written.
+    False: the command identifies the job. Null: no comment is written.
     """
 
     @property
@@ -56,7 +56,7 @@ class JobKind(InCrontab):
         return (await self.crontab(ctx)).jobs(self.name, self.mark)
 
     async def inverse(self, ctx: Context) -> Declaration:
-        """Return the present job, or that there is none."""
+        """Return a declaration of the present job, or of its absence."""
         known = {"user": self.user, "identifier": self.identifier}
         job = next(iter(await self.jobs(ctx)), None)
         if job is None:
@@ -73,10 +73,10 @@ class JobKind(InCrontab):
 
 
 class Present(JobKind, kind="cron.present"):
-    """A job is in the crontab of a user, once, with the declared time.
+    """A job is in the crontab of a user exactly once, with the declared time.
 
-    Fields of time that are not given are `*`. Jobs above the line that Holdfast (or Salt) puts into a crontab are never
-    touched.
+    Fields of time that are not declared are `*`. Jobs above the line that Holdfast (or Salt) writes into a crontab are
+    never changed.
 
     /usr/local/bin/backup --quiet:
       cron.present:
@@ -88,7 +88,7 @@ class Present(JobKind, kind="cron.present"):
     """
 
     minute: Minute = "*"
-    """0 to 59, as in crontab(5), or `random`: a fixed value that differs between hosts. All five fields accept that."""
+    """0 to 59, as in crontab(5), or `random`: a fixed value that differs between hosts. All five fields accept this."""
     hour: Hour = "*"
     """0 to 23."""
     daymonth: DayOfMonth = "*"
@@ -100,22 +100,22 @@ class Present(JobKind, kind="cron.present"):
     special: Special | None = None
     """A word instead of the five fields: `'@daily'`, `'@reboot'`."""
     comment: Text | None = None
-    """A comment before the job. Default: left as it is."""
+    """A comment before the job. Default: unchanged."""
     commented: bool = field(False)
-    """Keep the job, but disable it by the prefix `#DISABLED#`."""
+    """Keep the job but disable it by the prefix `#DISABLED#`."""
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return also the program of the job."""
+        """Also return the program of the job."""
         return (*super().dependencies(), *(Dependency("path", path, vital=False) for path in programs(self.name)))
 
     def desired(self) -> State:
-        """Return the declared job, without copies."""
+        """Return the declared job and no copies."""
         when = {name: getattr(self, name) for name in TIMES} if self.special is None else {"special": self.special}
         said = {} if self.comment is None else {"comment": self._said()}
         return {**when, "command": self.name, "identifier": self.mark, "commented": self.commented, "copies": 0, **said}
 
     async def probe(self, ctx: Context) -> State:
-        """Return the present job. Any value matches a random field."""
+        """Return the present job. A random field matches any value."""
         jobs = await self.jobs(ctx)
         if not jobs:
             return None
@@ -129,7 +129,7 @@ class Present(JobKind, kind="cron.present"):
         return {**when, "command": job.command, "identifier": job.identifier, **said}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Write the job, in its place or at the end."""
+        """Write the job at its position or at the end."""
         await self.edit(ctx, lambda tab: tab.put(self._job(ctx, tab)))
 
     def _job(self, ctx: Context, tab: Crontab) -> CronJob:
@@ -167,7 +167,7 @@ class Absent(JobKind, kind="cron.absent"):
     """
 
     special: Special | None = None
-    """Remove the job only if it runs at this time, given as a word like `@daily`."""
+    """Remove the job only if its time is this word, such as `@daily`."""
     ignored: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys((*TIMES, "comment", "commented"), "a job is identified by its identifier or command"),
     }
@@ -177,7 +177,7 @@ class Absent(JobKind, kind="cron.absent"):
         return None
 
     async def probe(self, ctx: Context) -> State:
-        """Return what is there."""
+        """Return what the crontab has."""
         return {"command": self.name} if self._mine(await self.crontab(ctx)) else None
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
@@ -195,7 +195,7 @@ class InEnvironment(InCrontab):
     """Name of the variable."""
 
     async def inverse(self, ctx: Context) -> Declaration:
-        """Return the present value, or that there is none."""
+        """Return a declaration of the present value, or of its absence."""
         values = (await self.crontab(ctx)).variables(self.name)
         arguments = {"name": self.name, "user": self.user}
         return (
@@ -218,7 +218,7 @@ class EnvPresent(InEnvironment, kind="cron.env_present"):
     """
 
     value: Annotated[Text, AfterValidator(lambda text: one_line(text) if text else "")] | None = None
-    """The value; None is the empty text."""
+    """The value; null is an empty text."""
 
     def desired(self) -> State:
         """Return one line with the value."""
@@ -230,7 +230,7 @@ class EnvPresent(InEnvironment, kind="cron.env_present"):
         return {"values": values} if values else None
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Set the variable, in its place or before all jobs."""
+        """Set the variable at its position or before all jobs."""
         await self.edit(ctx, lambda tab: tab.put(Variable(self.name, self.value or "")))
 
 
@@ -247,7 +247,7 @@ class EnvAbsent(InEnvironment, kind="cron.env_absent"):
         return None
 
     async def probe(self, ctx: Context) -> State:
-        """Return what is there."""
+        """Return what the crontab has."""
         values = (await self.crontab(ctx)).variables(self.name)
         return {"values": values} if values else None
 
@@ -259,19 +259,19 @@ class EnvAbsent(InEnvironment, kind="cron.env_absent"):
 
 
 class File(FromSources, InCrontab, kind="cron.file"):
-    """The whole crontab of a user, from a file; the name is its source.
+    """The whole crontab of a user comes from a file; the name is its source.
 
         salt://app/crontab:
           cron.file:
             - user: app
 
-    cron itself checks the new crontab: what it refuses is an error, and the present crontab stays. Jobs that others add
-    are removed, also those of `cron.present` for the same user.
+    cron itself checks the new crontab: if cron refuses it, the state fails and the present crontab stays. The state
+    removes jobs that others add, including those of `cron.present` for the same user.
     """
 
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "change")
     ignored: ClassVar[Mapping[str, str]] = {
-        "backup": "the agent keeps what it replaces; `holdfast drift restore` puts it back",
+        "backup": "the agent keeps what it replaces; `holdfast drift restore` restores it",
     }
 
     name: Annotated[content.Source, Field(min_length=1)]
@@ -287,9 +287,9 @@ class File(FromSources, InCrontab, kind="cron.file"):
     defaults: Variables | None = None
     """Variables of the template where `context` has none."""
     replace: bool = True
-    """Replace a crontab that exists already."""
+    """Replace an existing crontab."""
     show_changes: bool = False
-    """Show the diff: only root and the user can read the crontab."""
+    """Show the diff. Default: hidden, because only root and the user can read the crontab."""
 
     @model_validator(mode="after")
     def _verifiable(self) -> Self:
@@ -298,7 +298,7 @@ class File(FromSources, InCrontab, kind="cron.file"):
         return self
 
     def used_sources(self) -> list[UsedSource]:
-        """Return the source, and the file of hashes."""
+        """Return the source and the file with hashes."""
         used = [UsedSource(self.name, template=self.template is not None)]
         hashes = self.source_hash is not None and self.source_hash.startswith(content.SCHEMES)
         return [*used, UsedSource(str(self.source_hash))] if hashes else used
@@ -308,11 +308,11 @@ class File(FromSources, InCrontab, kind="cron.file"):
         return (("crontab", self.user),)
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch the file of the crontab, and sources on this host."""
+        """Watch the file of the crontab and sources on this host."""
         return ctx.watch_path(self._file(ctx), *self.outside_paths(ctx))
 
     async def inverse(self, ctx: Context) -> Declaration:
-        """Return the present crontab, which may be empty."""
+        """Return a declaration of the present crontab, which may be empty."""
         copy = str(ctx.var_dir / f"crontab-{self.user}")
         await ctx.write_file(copy, _bytes(without_header(await self.present(ctx))), mode=0o600, touches=False)
         return Declaration("cron.file", {"name": copy, "user": self.user}, copy)

@@ -22,23 +22,23 @@ class EventKind(Refreshable, Resource):
     public_results: ClassVar[bool] = True
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("send",)
     ignored: ClassVar[Mapping[str, str]] = {
-        "show_changed": "the record of the change is the event",
+        "show_changed": "the event is the record of the change",
         "sfun": "Salt does not use it either",
     }
     refused: ClassVar[Mapping[str, str]] = {
-        "with_env": "the environment of the agent is not sent; put what is needed into data",
-        "with_grains": "put the grains that are needed into data: {{ grains['fqdn'] }}",
-        "with_pillar": "the pillar has secrets; put what is needed into data",
-        "preload": "an event has no envelope; put what is needed into data",
+        "with_env": "the environment of the agent is not sent; put the values that you need into data",
+        "with_grains": "put the grains that you need into data: {{ grains['fqdn'] }}",
+        "with_pillar": "the pillar has secrets; put the values that you need into data",
+        "preload": "an event has no envelope; put the values that you need into data",
     }
 
     name: Line
     """Tag of the event, such as `mycompany/web/ready`."""
     data: Annotated[Any, BeforeValidator(plain_numbers)] = None
-    """Data of the event. Every user of the host, and of the broker, may see them; secrets of the pillar are masked."""
+    """Data of the event. All users of the host and of the broker may see them; secrets of the pillar are masked."""
 
     def action(self) -> bool:
-        """Return True: nothing says whether an event has to be sent."""
+        """Return True: the state cannot tell whether the event must be sent."""
         return True
 
     async def refresh(self, ctx: Context, apply: bool) -> bool:
@@ -46,14 +46,14 @@ class EventKind(Refreshable, Resource):
         return self.send(ctx, apply=apply)
 
     def send(self, ctx: Context, *, apply: bool) -> bool:
-        """Report the event as a change, whose record is published."""
+        """Report the event as a change; the record of the change is published."""
         ctx.report.changes = {"tag": self.name, "data": self.data}
         ctx.report.did(Effect(("send",), f"event {self.name}"), applied=apply)
         return False
 
 
 class Send(EventKind, kind="event.send"):
-    """Send an event, once for each version of the state, and whenever a state that it watches has changed.
+    """An event is sent once for each version of the state, and whenever a state that it watches has changed.
 
         mycompany/web/ready:
           event.send:
@@ -73,7 +73,7 @@ class Send(EventKind, kind="event.send"):
 
 
 class Wait(EventKind, kind="event.wait"):
-    """Send an event only when a state that it watches has changed.
+    """An event is sent only when a state that it watches has changed.
 
     mycompany/web/reconfigured:
       event.wait:

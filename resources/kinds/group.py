@@ -45,7 +45,7 @@ class GroupKind(Resource):
 
 
 class Present(Edgeable, Sendable, Recvable, GroupKind, kind="group.present"):
-    """A group exists, with the number and members that are declared.
+    """A group exists with the declared number and members.
 
     deploy:
       group.present:
@@ -74,9 +74,9 @@ class Present(Edgeable, Sendable, Recvable, GroupKind, kind="group.present"):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.members is not None and (self.addusers or self.delusers):
-            raise ValueError("members lists all members: addusers and delusers cannot be given as well")
+            raise ValueError("members lists all members, so addusers and delusers cannot be set, too")
         if both := sorted({*self.addusers} & {*self.delusers}):
-            raise ValueError(f"{', '.join(both)} cannot be in addusers and delusers at once")
+            raise ValueError(f"{', '.join(both)} cannot be in both addusers and delusers")
         return self
 
     def touches(self) -> tuple[Uid, ...]:
@@ -97,7 +97,7 @@ class Present(Edgeable, Sendable, Recvable, GroupKind, kind="group.present"):
         return wanted or {"name": self.name}
 
     async def probe(self, ctx: Context) -> State:
-        """Return the present group; of `addusers` the users that are members, of `delusers` the users that are not."""
+        """Return the present group, with those of `addusers` that are members and those of `delusers` that are not."""
         group = await self.group(ctx)
         if group is None:
             return None
@@ -111,7 +111,7 @@ class Present(Edgeable, Sendable, Recvable, GroupKind, kind="group.present"):
         }
 
     def needs(self) -> tuple[Need, ...]:
-        """Return the functions that query and watch groups, and those that make the group as declared."""
+        """Return the functions that query, watch and repair groups."""
         number = () if self.gid is None else ("modify",)
         members = () if self.members is None else ("members_set",)
         some = (*(["members_add"] if self.addusers else []), *(["members_remove"] if self.delusers else []))
@@ -154,7 +154,7 @@ class Present(Edgeable, Sendable, Recvable, GroupKind, kind="group.present"):
 
 
 class Absent(GroupKind, kind="group.absent"):
-    """The group does not exist.
+    """A group does not exist.
 
     games:
       group.absent

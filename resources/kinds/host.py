@@ -20,23 +20,23 @@ from holdfast.resources.traits import Declaration, Reversible
 
 @accepts(pattern=r"[0-9a-fA-F:.]+(%\w+)?")
 def known_address(value: str) -> str:
-    """Return an address in its usual form. Raises `ValueError`."""
+    """Return an address in its canonical form. Raises `ValueError`."""
     try:
         return canonical(value)
     except ValueError:
-        raise ValueError(f"{value!r} is not an address: write one like 192.0.2.1 or 2001:db8::1") from None
+        raise ValueError(f"{value!r} is not an address; write an address such as 192.0.2.1 or 2001:db8::1") from None
 
 
 @accepts(VALUE, ITEM, str, None)
 def split_names(value: object) -> object:
-    """Return a list of names; a text may have several, separated by blanks."""
+    """Return a list of names; split text at blanks."""
     return value.split() if isinstance(value, str) else parse_list(value)
 
 
 Address = Annotated[Text, AfterValidator(known_address)]
-"""An address of IPv4 or IPv6."""
+"""An IPv4 or IPv6 address."""
 Addresses = Annotated[tuple[Address, ...], BeforeValidator(parse_list)]
-"""A list of addresses; a single one stands for a list with one item."""
+"""A list of addresses; a single address is a list with one item."""
 HostName = Annotated[Text, shaped(r"[\w]([\w.-]*[\w.])?", "the name of a host: letters, digits and .-_", 253)]
 """The name of a host."""
 
@@ -48,14 +48,14 @@ class InHosts(Reversible, ConfigEntry):
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("add", "change", "remove")
 
     config: AbsPath = "/etc/hosts"
-    """The file, for instance that of a container."""
+    """The file, for example that of a container."""
 
     def file(self) -> str:
         """Return the path of the file."""
         return self.config
 
     def known(self) -> dict[str, Any]:
-        """Return the arguments by which another state of the family is about the same thing."""
+        """Return the arguments that make another state of the family concern the same entries."""
         return {"name": self.name, **({"config": self.config} if "config" in self.model_fields_set else {})}
 
     def explain(self, ctx: Context) -> str:
@@ -72,10 +72,10 @@ class InHosts(Reversible, ConfigEntry):
 
 
 class OfName(InHosts):
-    """Base of the kinds that are about one name."""
+    """Base of the kinds that concern one name."""
 
     name: HostName
-    """The name of the host, in any case of letters."""
+    """The name of the host; case does not matter."""
 
     def uids(self) -> tuple[Uid, ...]:
         """Return the uids of the name with each address."""
@@ -87,9 +87,9 @@ class OfName(InHosts):
 
 
 class Present(OfName, kind="host.present"):
-    """A host name leads to these addresses. Other lines, names and comments of the file stay as they are.
+    """A host name has these addresses. Other lines, names and comments of the file stay as they are.
 
-    A name is added to the first line of its address, or to a new line at the end. The watch is inotify.
+    A missing name is added to the first line of its address, or to a new line at the end. inotify reports changes.
 
     db.example.org:
       host.present:
@@ -98,9 +98,9 @@ class Present(OfName, kind="host.present"):
     """
 
     ip: Addresses
-    """The addresses: one, or a list."""
+    """One address or a list of addresses."""
     comment: Annotated[Text, shaped(r"[^\0-\x1f\x7f#]*", "one line of text without #")] | None = None
-    """Comment of the line. A name in a line with another comment gets a line of its own. Default: left as it is."""
+    """Comment of the line. A name on a line with another comment gets a line of its own. Default: unchanged."""
     clean: bool = False
     """Remove the name from all other addresses."""
 
@@ -112,12 +112,12 @@ class Present(OfName, kind="host.present"):
         return None if self.comment is None else self.comment.strip()
 
     def desired(self) -> State:
-        """Return the addresses; with `clean` no others."""
+        """Return the addresses; with `clean`, no others."""
         said = {} if not self.comment else {"comment": self._said()}
         return {"ip": [*self.addresses()], **({"others": []} if self.clean else {}), **said}
 
     def read(self, text: str) -> State:
-        """Return which of the addresses the name has, and which other ones."""
+        """Return which of the addresses the name has, and its other addresses."""
         seen = pairs(text, self.name)
         found = dict(reversed(seen))
         right = [address for address in self.addresses() if address in found]
@@ -142,7 +142,7 @@ class Present(OfName, kind="host.present"):
         return text
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return what becomes of the name, as Salt does."""
+        """Return the changes of the name, as Salt does."""
         before, after = delta.before or {}, delta.after or {}
         old, new = before.get("ip", []), after.get("ip", [])
         done: dict[str, Any] = {}
@@ -164,7 +164,7 @@ class Present(OfName, kind="host.present"):
         return "ip differs" if clean else None
 
     async def inverse(self, ctx: Context) -> Declaration:
-        """Return the present addresses of the name, and no others."""
+        """Return a declaration of exactly the present addresses of the name."""
         seen = pairs(await self.text(ctx), self.name)
         if not seen:
             return Declaration("host.absent", {**self.known(), "ip": [*self.addresses()]})
@@ -175,7 +175,7 @@ class Present(OfName, kind="host.present"):
 
 
 class Absent(OfName, kind="host.absent"):
-    """A host name does not lead to these addresses. A line without further names is removed.
+    """A host name does not have these addresses. A line without further names is removed.
 
     old.example.org:
       host.absent:
@@ -183,7 +183,7 @@ class Absent(OfName, kind="host.absent"):
     """
 
     ip: Addresses
-    """The addresses: one, or a list."""
+    """One address or a list of addresses."""
 
     def addresses(self) -> tuple[str, ...]:
         """Return the declared addresses."""
@@ -199,7 +199,7 @@ class Absent(OfName, kind="host.absent"):
         return {"ip": found} if found else None
 
     def edited(self, text: str) -> str:
-        """Return the text without the name in the lines of these addresses."""
+        """Return the text without the name on the lines of these addresses."""
         return without(text, self.name, lambda line: line.address in self.ip)
 
     def changes(self, delta: Delta) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class Absent(OfName, kind="host.absent"):
         return {"host": self.name}
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return the addresses that the name has, with their comment; None if it has none."""
+        """Return a declaration of the addresses that the name has, with their comment; None if it has none."""
         seen = [pair for pair in pairs(await self.text(ctx), self.name) if pair[0] in self.ip]
         comments = {comment for _, comment in seen}
         said = {"comment": comments.pop()} if len(comments) == 1 and "" not in comments else {}
@@ -226,10 +226,10 @@ class Only(InHosts, kind="host.only"):
     name: Address
     """The address."""
     hostnames: Annotated[tuple[HostName, ...], BeforeValidator(split_names)]
-    """The names; an empty list: none, and no line of the address."""
+    """The names; an empty list removes the lines of the address."""
 
     def desired(self) -> State:
-        """Return the names, in one line."""
+        """Return the names on one line."""
         return {"hostnames": [" ".join(self.hostnames)] if self.hostnames else []}
 
     def read(self, text: str) -> State:
@@ -237,7 +237,7 @@ class Only(InHosts, kind="host.only"):
         return {"hostnames": [" ".join(line.names) for _, line in lines(text) if line and line.address == self.name]}
 
     def edited(self, text: str) -> str:
-        """Return the text with one line of the address, in its first place or at the end."""
+        """Return the text with one line of the address, at its first position or at the end."""
         new, done = [], not self.hostnames
         for raw, line in lines(text):
             if line is None or line.address != self.name:
@@ -260,7 +260,7 @@ class Only(InHosts, kind="host.only"):
         return (("hosts-of", f"{self.config} {self.name}"),)
 
     async def inverse(self, ctx: Context) -> Declaration:
-        """Return the present names."""
+        """Return a declaration of the present names."""
         present = (line for _, line in lines(await self.text(ctx)) if line and line.address == self.name)
         found = [name for line in present for name in line.names]
         return Declaration("host.only", {**self.known(), "hostnames": found})

@@ -19,17 +19,17 @@ from holdfast.resources.traits import Declaration, Reversible
 from holdfast.resources.watches import either
 
 KERNEL = "/proc/sys/kernel/hostname"
-"""The present name. The kernel reports each change of it to those who poll this file."""
+"""File with the present name. The kernel reports each change of the name to programs that poll this file."""
 LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 MOST = 64
-"""Greatest length of a name in Linux, in characters."""
+"""Maximum length of a name in Linux, in characters."""
 
 
 HostName = Annotated[
     Text,
     shaped(
         rf"{LABEL}(\.{LABEL})*",
-        "the name of a host: it has letters, digits, dots and inner dashes, at most 64 characters",
+        "the name of a host: a name has letters, digits, dots and inner dashes, at most 64 characters",
         MOST,
     ),
 ]
@@ -42,9 +42,9 @@ class OfHost(Reversible, ConfigEntry):
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
 
     apply_hostname: bool = True
-    """Give the name to the running system, too; false: from the next boot on."""
+    """Also set the name of the running system; false: set it only for the next boot."""
     config: AbsPath = "/etc/hostname"
-    """The file that keeps the name for the next boot."""
+    """The file with the name for the next boot."""
 
     @property
     @abstractmethod
@@ -52,7 +52,7 @@ class OfHost(Reversible, ConfigEntry):
         """The name."""
 
     def file(self) -> str:
-        """Return the file that keeps the name."""
+        """Return the file with the name."""
         return self.config
 
     def desired(self) -> State:
@@ -64,7 +64,7 @@ class OfHost(Reversible, ConfigEntry):
         return {"static": next((line.strip() for line in text.split("\n") if _names(line)), "")}
 
     def edited(self, text: str) -> str:
-        """Return the text with the name in place of the present one, or at the end; comments stay."""
+        """Return the text with the name in place of the present name, or at the end; comments stay."""
         lines = split(text)
         first = next((number for number, line in enumerate(lines) if _names(line)), None)
         if first is None:
@@ -76,14 +76,14 @@ class OfHost(Reversible, ConfigEntry):
         return {**(await super().probe(ctx) or {}), "kernel": socket.gethostname()}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Give the name to the kernel first: what may not be changed here must not be kept for the next boot."""
+        """Set the name in the kernel first: a name that the kernel refuses must not be written for the next boot."""
         if "kernel" in delta.fields:
             try:
                 socket.sethostname(self.wanted)
             except OSError as error:
                 why = (error.strerror or str(error)).lower()
                 raise refused_call(
-                    f"cannot set the name of this host: {why}; a container may lack the right to do so", error
+                    f"cannot set the name of this host: {why}; a container may not be permitted to do this", error
                 ) from None
         if "static" in delta.fields:
             await super().apply(ctx, delta)
@@ -104,7 +104,7 @@ class OfHost(Reversible, ConfigEntry):
         return super().contradicts(other)
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return the name that the file keeps; None if it keeps none."""
+        """Return a declaration of the name in the file; None if the file has none."""
         known = (self.read(await self.text(ctx)) or {})["static"]
         arguments = {"name": known, "apply_hostname": self.apply_hostname, "config": self.config}
         return Declaration("hostname.system", arguments) if known else None
@@ -114,28 +114,28 @@ class OfHost(Reversible, ConfigEntry):
         return {"hostname": self.wanted}
 
     def effect(self, delta: Delta) -> Effect:
-        """Return which of both names a repair sets."""
+        """Return which of the two names a repair sets."""
         where = "" if len(delta.fields) > 1 else " in the kernel" if "kernel" in delta.fields else " for the next boot"
         return Effect(("set",), "the host's name", detail=f" to {self.wanted}{where}")
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return f"the host's name is {self.wanted} already"
+        return f"the host's name is already {self.wanted}"
 
 
 class System(OfHost, kind="hostname.system"):
-    """The host has a name, and gets it again at each boot.
+    """The host has a name, now and after each boot.
 
-    The name is given to the kernel and written to `/etc/hostname`, which systemd, OpenRC and sysvinit read. systemd's
-    own service (`hostnamectl`) sees both at once. Events of the kernel and inotify report changes. The addresses of the
-    name in /etc/hosts are not changed.
+    The state sets the name in the kernel and writes it to `/etc/hostname`, which systemd, OpenRC and sysvinit read.
+    systemd's own service (`hostnamectl`) sees both at once. Events of the kernel and inotify report changes. The state
+    does not change the addresses of the name in /etc/hosts.
 
     web1.example.org:
       hostname.system
     """
 
     name: HostName
-    """The name: `web1`, or with its domain `web1.example.org`."""
+    """The name: `web1` or, with its domain, `web1.example.org`."""
 
     @property
     def wanted(self) -> str:
@@ -144,5 +144,5 @@ class System(OfHost, kind="hostname.system"):
 
 
 def _names(line: str) -> bool:
-    """Return whether a line of the file is a name, not blank and no comment."""
+    """Return whether a line of the file is a name, and neither blank nor a comment."""
     return bool(line.strip()) and not line.lstrip().startswith("#")

@@ -19,21 +19,21 @@ Options = dict[str, dict[str, str]]
 
 
 def _value(value: object) -> str:
-    """Return a value as text; booleans as Python writes them, as in Salt."""
+    """Return a value as text; write booleans as Python and Salt do."""
     text = str(value) if isinstance(value, bool) else parse_text(value)
     if not isinstance(text, str):
-        raise ValueError(f"{value!r} is no value of an option: write text, in quotes if necessary")  # noqa: TRY004
+        raise ValueError(f"{value!r} is not a value of an option; write text, in quotes if necessary")  # noqa: TRY004
     if "\0" in text or "\r" in text:
         raise ValueError("a value cannot contain a NUL character or a carriage return")
     if any(not line.strip() or line.lstrip()[0] in COMMENTS for line in text.split("\n")[1:]):
-        raise ValueError("a further line of a value cannot be empty or begin like a comment")
+        raise ValueError("lines of a value after the first cannot be empty or begin like a comment")
     return text.strip(" \t")
 
 
 def section_name(name: str) -> str:
     """Check the name of a section. Raises `ValueError`."""
     if name and (name != name.strip(" \t") or any(char in name for char in "\n\r\0")):
-        raise ValueError(f"{name!r} is not the name of a section: it is one line without blanks around it")
+        raise ValueError(f"{name!r} is not the name of a section: a name is one line without surrounding blanks")
     return name
 
 
@@ -41,13 +41,15 @@ def option_name(name: object) -> str:
     """Check the name of an option. Raises `ValueError`."""
     text = str(parse_text(name)) if not isinstance(name, bool) else str(name)
     if not text or text != text.strip(" \t") or text[0] in f"{COMMENTS}[" or any(char in text for char in "\n\r\0"):
-        raise ValueError(f"{text!r} is not the name of an option: it is one line, and does not begin like a comment")
+        raise ValueError(
+            f"{text!r} is not the name of an option: a name is one line that does not begin like a comment"
+        )
     return text
 
 
 @accepts(dict[str, dict[str, str | int | float | bool] | str | int | float | bool], None)
 def parse_options(value: object) -> object:
-    """Return options by section; those without a section are in the section ''. Raises `ValueError`."""
+    """Return options by section; options without a section are in the section ''. Raises `ValueError`."""
     if not isinstance(value, Mapping):
         return {} if value is None else value
     found: Options = {}
@@ -60,7 +62,7 @@ def parse_options(value: object) -> object:
 
 @accepts(dict[str, list[str] | str | None], None)
 def parse_names(value: object) -> object:
-    """Return names by section; those without a section are in the section ''. Raises `ValueError`."""
+    """Return names by section; names without a section are in the section ''. Raises `ValueError`."""
     if not isinstance(value, Mapping):
         return {} if value is None else value
     found: dict[str, tuple[str, ...]] = {}
@@ -70,7 +72,7 @@ def parse_names(value: object) -> object:
         elif names is None or isinstance(names, str):
             name, given = TOP, [section]
         else:
-            raise ValueError(f"{names!r} is no list of names")
+            raise ValueError(f"{names!r} is not a list of names")
         found[name] = (*found.get(name, ()), *(option_name(each) for each in given))
     return found
 
@@ -91,7 +93,7 @@ def check_sections(value: tuple[str, ...]) -> tuple[str, ...]:
 def check_separator(value: str) -> str:
     """Check a separator. Raises `ValueError`."""
     if not value or any(char in value for char in "\n\r\0[]#;"):
-        raise ValueError(f"{value!r} is not a separator: it is a sign like = or :, or a blank")
+        raise ValueError(f"{value!r} is not a separator: write a sign such as = or :, or a blank")
     return value
 
 
@@ -103,14 +105,14 @@ class IniFile(Edit):
     """Base of the kinds of options and sections."""
 
     ignored: ClassVar[Mapping[str, str]] = {
-        "encoding": "values are written as UTF-8, and all other bytes of the file are kept as they are"
+        "encoding": "values are written as UTF-8, and all other bytes of the file stay"
     }
 
     separator: Separator = "="
-    """Sign between name and value; a blank if blanks separate them. Blanks around it in the file are kept."""
+    """Sign between name and value, or a blank. Blanks around the separator in the file are kept."""
 
     def style(self) -> Style:
-        """Return how options are written."""
+        """Return the notation of options."""
         return Style(self.separator)
 
     @abstractmethod
@@ -118,18 +120,18 @@ class IniFile(Edit):
         """Edit the entries."""
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:
-        """Return the edited text. Raises `Permanent` if the file would be read as something else than declared."""
+        """Return the edited text. Raises `Permanent` if the file would be read differently from what is declared."""
         ini = IniText(text, self.style())
         self.edit(ini)
         new = ini.text()
         again = IniText(new, self.style())
         self.edit(again)
         if again.text() != new:
-            raise Permanent(f"cannot edit {self.name}: a name or value would be read as something else in an ini file")
+            raise Permanent(f"cannot edit {self.name}: a name or value would be read differently in an ini file")
         return new
 
     def told(self, old: str, new: str, instead: str) -> dict[str, Any]:
-        """Return the changed options as Salt does, by section, with their values before and after."""
+        """Return the changed options by section, with their values before and after, as Salt does."""
         before, after = (values(IniText(text, self.style()).entries) for text in (old, new))
         found: dict[str, Any] = {}
         for section, key in changes(before, after):
@@ -143,7 +145,7 @@ class IniFile(Edit):
 
 
 class OptionsPresent(IniFile, kind="ini.options_present"):
-    """Options with their values, in the sections of an ini file.
+    """An ini file has options with these values in its sections.
 
         /etc/php/php.ini:
           ini.options_present:
@@ -154,13 +156,13 @@ class OptionsPresent(IniFile, kind="ini.options_present"):
                   date.timezone: Europe/Berlin
 
     Comments, other options, their order, blank lines and the blanks around separators are kept byte for byte. Names are
-    case-sensitive, as in Salt. A new option is put below a comment that shows it (`;memory_limit = 128M`), else at the
-    end of its section. An option that is repeated in its section with different values is kept only once. A missing
+    case-sensitive, as in Salt. A new option is put below a comment that shows it (`;memory_limit = 128M`), otherwise at
+    the end of its section. An option that is repeated in its section with different values is kept only once. A missing
     file is created.
     """
 
     sections: Annotated[Options, BeforeValidator(parse_options)] = field({})
-    """Section -> name -> value. A name with a value in place of a section is an option before the first section."""
+    """Section -> name -> value. A name that has a value instead of a mapping is an option before the first section."""
     strict: bool = False
     """Remove all other options and sections, with the comments in these sections."""
     no_spaces: bool = False
@@ -175,7 +177,7 @@ class OptionsPresent(IniFile, kind="ini.options_present"):
         return self
 
     def style(self) -> Style:
-        """Return how options are written."""
+        """Return the notation of options."""
         return Style(self.separator, spaced=not self.no_spaces)
 
     def makes(self) -> bool:
@@ -183,7 +185,7 @@ class OptionsPresent(IniFile, kind="ini.options_present"):
         return True
 
     def edit(self, ini: IniText) -> None:
-        """Set the options, and with `strict` remove all others."""
+        """Set the options; with `strict`, remove all others."""
         if self.strict:
             for section, options in values(ini.entries).items():
                 if section not in self.sections:
@@ -196,18 +198,18 @@ class OptionsPresent(IniFile, kind="ini.options_present"):
                 ini.put(section, key, value)
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:
-        """Return the edited text. Raises `Permanent` if the file would be read as something else than declared."""
+        """Return the edited text. Raises `Permanent` if the file would be read differently from what is declared."""
         new = super().edited(text, given)
         found = values(IniText(new, self.style()).entries)
         for section, wanted in self.sections.items():
             for key, value in wanted.items():
                 if plain(found.get(section, {}).get(key, "\0")) != plain(value):
-                    raise Permanent(f"cannot edit {self.name}: {key!r} would be read as something else in an ini file")
+                    raise Permanent(f"cannot edit {self.name}: {key!r} would be read differently in an ini file")
         return new
 
 
 class OptionsAbsent(IniFile, kind="ini.options_absent"):
-    """Options that an ini file does not have.
+    """An ini file does not have these options.
 
     /etc/php/php.ini:
       ini.options_absent:
@@ -231,7 +233,7 @@ class OptionsAbsent(IniFile, kind="ini.options_absent"):
 
 
 class SectionsPresent(IniFile, kind="ini.sections_present"):
-    """Sections that an ini file has, perhaps empty. A missing file is created.
+    """An ini file has these sections, possibly empty. A missing file is created.
 
     /etc/app.ini:
       ini.sections_present:
@@ -252,7 +254,7 @@ class SectionsPresent(IniFile, kind="ini.sections_present"):
 
 
 class SectionsAbsent(IniFile, kind="ini.sections_absent"):
-    """Sections that an ini file does not have; they are removed with all of their lines.
+    """An ini file does not have these sections; they are removed with all their lines.
 
     /etc/app.ini:
       ini.sections_absent:

@@ -1,4 +1,4 @@
-"""Modules of the kernel: loaded now, and at the next boot."""
+"""Modules of the kernel: loaded now and at the next boot."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ OWN_FILE, SALT_FILE = "/etc/modules-load.d/holdfast_managed.conf", "/etc/modules
 WITHOUT_SYSTEMD = "/etc/modules"
 BOOTED = "/run/systemd/system"
 LIMIT = 1 << 20
-"""Greatest size of the list of modules in the kernel, in bytes."""
+"""Maximum size of the list of modules in the kernel, in bytes."""
 MINUTE = 60
-"""Seconds that a module may take until its devices are ready."""
+"""Time limit, in seconds, until the devices of a module are ready."""
 
 
 @accepts(pattern=r"[A-Za-z0-9_][A-Za-z0-9_-]{0,54}")
 def demand_module(value: str) -> str:
-    """Return the name of a module as the kernel has it, without dashes. Raises `ValueError`."""
+    """Return the name of a module in the notation of the kernel, without dashes. Raises `ValueError`."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,54}", value):
         raise ValueError(
-            f"{value[:80]!r} is not the name of a module: it has letters, digits, dashes and underscores; options of a "
-            "module belong in a file of /etc/modprobe.d"
+            f"{value[:80]!r} is not the name of a module: a name has letters, digits, dashes and underscores; write "
+            "options of a module into a file of /etc/modprobe.d"
         )
     return value.replace("-", "_")
 
@@ -62,10 +62,10 @@ class OfModules(Reversible, ConfigEntry):
     mods: Modules = ()
     """Several modules."""
     config: AbsPath | None = None
-    """The file with the modules that are loaded at boot.
+    """The file with the modules to load at boot.
 
     Default: `/etc/modules-load.d/holdfast_managed.conf`, or Salt's file there (`salt_managed.conf`) if it exists;
-    without systemd `/etc/modules`.
+    without systemd, `/etc/modules`.
     """
 
     @model_validator(mode="after")
@@ -88,7 +88,7 @@ class OfModules(Reversible, ConfigEntry):
         return SALT_FILE if paths.exists(SALT_FILE) else OWN_FILE
 
     def placed(self, ctx: Context) -> Self:
-        """Return the resource with its file: Salt's, if the agent is to write Salt's names."""
+        """Return the resource with its file, which is Salt's if the agent should write Salt's names."""
         salt = self.config is None and ctx.salt_names and self.file() == OWN_FILE
         return self.model_copy(update={"config": SALT_FILE if salt else self.file()})
 
@@ -98,7 +98,7 @@ class OfModules(Reversible, ConfigEntry):
         return {"persisted": tuple(name for name in self.modules if name in listed)}
 
     async def probe(self, ctx: Context) -> State:
-        """Return which of the modules are loaded, and which are in the file."""
+        """Return which of the modules are loaded and which are in the file."""
         own = self.placed(ctx)
         kept = await super(OfModules, own).probe(ctx) if self.persist else {}
         with os_errors("inspect", LOADED):
@@ -123,7 +123,7 @@ class OfModules(Reversible, ConfigEntry):
         return tuple(("module", name) for name in self.modules)
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return the modules that are affected with `loaded` or `removed`, as Salt does."""
+        """Return the affected modules with `loaded` or `removed`, as Salt does."""
         before, after = delta.before or {}, delta.after or {}
         words = {True: "loaded", False: "removed"}
         return {
@@ -134,7 +134,7 @@ class OfModules(Reversible, ConfigEntry):
         }
 
     def effect(self, delta: Delta) -> Effect:
-        """Return what a repair does, and whether only to the next boot."""
+        """Return what a repair does, and whether it only concerns the next boot."""
         names = ", ".join(self.changes(delta))
         (verb,) = self.effect_verbs
         boot = "" if "loaded" in delta.fields else " for the next boot"
@@ -148,10 +148,10 @@ def _listed(line: str) -> str:
 
 
 class Present(OfModules, kind="kmod.present"):
-    """Modules of the kernel are loaded; with `persist` at each boot, too.
+    """Modules of the kernel are loaded; with `persist`, also at each boot.
 
-    What is built into the kernel counts as loaded. Messages of the kernel report changes of modules, inotify those of
-    the file.
+    Modules that are built into the kernel count as loaded. Messages of the kernel report changes of modules; inotify
+    reports changes of the file.
 
     br_netfilter:
       kmod.present:
@@ -175,11 +175,11 @@ class Present(OfModules, kind="kmod.present"):
         )
 
     def offers(self) -> tuple[Uid, ...]:
-        """Return the modules: parameters of the kernel may need them."""
+        """Return the modules, which parameters of the kernel may need."""
         return self.uids()
 
     def edited(self, text: str) -> str:
-        """Return the text with all modules: comment marks before them are removed, the others are added at the end."""
+        """Return the text with all modules: uncomment those that are comments, and add the others at the end."""
         lines = split(text)
         kept = {_listed(line) for line in lines}
         for name in (name for name in self.modules if name not in kept):
@@ -192,7 +192,7 @@ class Present(OfModules, kind="kmod.present"):
         return "".join(lines)
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Load the modules first: one that does not exist must not be kept for the next boot."""
+        """Load the modules first: a module that does not exist must not be written for the next boot."""
         before = (delta.before or {})["loaded"]
         for name in self.modules:
             if name not in before:
@@ -204,7 +204,7 @@ class Present(OfModules, kind="kmod.present"):
             await self.placed(ctx).keep(ctx)
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return that the modules that are not loaded are absent; None if all of them are."""
+        """Return a declaration of the absence of the modules that are not loaded; None if all are loaded."""
         before = await self.probe(ctx) or {}
         gone = [name for name in self.modules if name not in before["loaded"]]
         arguments = {"name": self.name, "mods": gone, "persist": self.persist, "comment": False, "config": self.config}
@@ -212,14 +212,14 @@ class Present(OfModules, kind="kmod.present"):
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return f"kernel module {', '.join(self.modules)} is loaded already"
+        return f"kernel module {', '.join(self.modules)} is already loaded"
 
 
 class Absent(OfModules, kind="kmod.absent"):
-    """Modules of the kernel are not loaded; with `persist` not at boot either.
+    """Modules of the kernel are not loaded; with `persist`, not at boot, either.
 
-    What is built into the kernel cannot be removed and does not matter. Messages of the kernel report changes of
-    modules, inotify those of the file.
+    The state ignores modules that are built into the kernel, because they cannot be removed. Messages of the kernel
+    report changes of modules; inotify reports changes of the file.
 
     pcspkr:
       kmod.absent
@@ -251,7 +251,7 @@ class Absent(OfModules, kind="kmod.absent"):
             await self.placed(ctx).keep(ctx)
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return that the modules that are loaded now are present; None if none is."""
+        """Return a declaration of the presence of the modules that are loaded; None if none is loaded."""
         before = await self.probe(ctx) or {}
         arguments = {"name": self.name, "mods": [*before["loaded"]], "persist": self.persist, "config": self.config}
         return Declaration("kmod.present", arguments) if before["loaded"] else None
@@ -267,7 +267,7 @@ def _plain(line: str) -> str:
 
 
 def built_in() -> frozenset[str]:
-    """Return the modules that are part of the kernel itself. Blocks. Raises `OSError`."""
+    """Return the modules that are built into the kernel. Blocks. Raises `OSError`."""
     path = f"{BUILT_IN}/{os.uname().release}/modules.builtin"
     if not paths.exists(path):
         return frozenset()
@@ -276,7 +276,7 @@ def built_in() -> frozenset[str]:
 
 
 def _said(done: Completed) -> str:
-    """Return the words of a tool, and that this kernel has no modules, if that is so."""
+    """Return the message of a tool and, if this kernel has no modules, a hint."""
     words, release = reason(done), os.uname().release
     if not paths.exists(f"{BUILT_IN}/{release}"):
         words += f"; {BUILT_IN}/{release} does not exist: in a container, load it on the host; after an upgrade, reboot"

@@ -1,4 +1,4 @@
-"""Locales: which ones exist, and which one is the default of the system."""
+"""Locales: those that exist, and the default locale of the system."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from holdfast.resources.kinds.file.base import os_errors
 from holdfast.resources.traits import Declaration, Reversible
 
 LISTED = "/etc/locale.gen"
-"""The locales that Debian, Arch and Gentoo compile again at each upgrade of the C library."""
+"""List of the locales that Debian, Arch and Gentoo compile again at each upgrade of the C library."""
 COMPILED = "/usr/lib/locale"
 ARCHIVE = f"{COMPILED}/locale-archive"
 SUPPORTED = "/usr/share/i18n/SUPPORTED"
-"""Pairs of a locale and its character map."""
+"""List of pairs of a locale and its character map."""
 DEBIAN, EVERYWHERE = "/etc/default/locale", "/etc/locale.conf"
 MINUTES = 5 * 60
-"""Seconds that the compilation of one locale may take."""
+"""Time limit of the compilation of one locale, in seconds."""
 NAME = r"[A-Za-z]{1,8}(_[A-Za-z0-9]{1,8})?(\.[A-Za-z0-9-]{1,32})?(@[A-Za-z0-9]{1,32})?"
 
 
@@ -48,13 +48,13 @@ class LocaleName(NamedTuple):
 
     @property
     def written(self) -> str:
-        """The name with its usual spelling: `de_DE.UTF-8@euro`."""
+        """The name in its usual spelling: `de_DE.UTF-8@euro`."""
         codeset = "UTF-8" if self.codeset.lower().replace("-", "") == "utf8" else self.codeset
         return f"{self.base}{codeset and f'.{codeset}'}{self.modifier}"
 
 
 def parsed(text: str) -> LocaleName:
-    """Return the parts of a locale; those that are missing are empty."""
+    """Return the parts of a locale; missing parts are empty."""
     name, _, charmap = text.strip().partition(" ")
     name, at, modifier = name.partition("@")
     base, _, codeset = name.partition(".")
@@ -62,10 +62,10 @@ def parsed(text: str) -> LocaleName:
 
 
 class Present(ConfigEntry, kind="locale.present"):
-    """A locale is compiled, and stays so when the C library is upgraded.
+    """A locale is compiled, also after upgrades of the C library.
 
-    It is compiled by `localedef`; other locales stay as they are meanwhile. Where there is `/etc/locale.gen` (Debian,
-    Arch, Gentoo), it is listed there. inotify reports changes of that file and of the compiled locales.
+    `localedef` compiles the locale; other locales do not change. If `/etc/locale.gen` exists (Debian, Arch, Gentoo),
+    the state lists the locale there. inotify reports changes of this file and of the compiled locales.
 
     de_DE.UTF-8:
       locale.present
@@ -77,7 +77,7 @@ class Present(ConfigEntry, kind="locale.present"):
     name: Annotated[
         str, shaped(rf"{NAME}( +[A-Za-z0-9_-]{{1,32}})?", "a locale, such as de_DE.UTF-8 or 'de_DE ISO-8859-1'", 200)
     ]
-    """The locale, perhaps with its character map: `de_DE.UTF-8`, `de_DE@euro ISO-8859-15`."""
+    """The locale, possibly with its character map: `de_DE.UTF-8`, `de_DE@euro ISO-8859-15`."""
 
     @property
     def locale(self) -> LocaleName:
@@ -93,7 +93,7 @@ class Present(ConfigEntry, kind="locale.present"):
         return {"compiled": True, "listed": True}
 
     def read(self, text: str) -> State:
-        """Return whether a line that is no comment lists the locale."""
+        """Return whether a line other than a comment lists the locale."""
         return {"listed": any(self._mine(line) for line in split(text))}
 
     def _mine(self, line: str) -> bool:
@@ -102,7 +102,7 @@ class Present(ConfigEntry, kind="locale.present"):
         return seen.normal == own.normal and own.charmap in {"", seen.charmap}
 
     def edited(self, text: str) -> str:
-        """Return the text with the locale listed: the comment mark before it removed, or at the end."""
+        """Return the text that lists the locale: uncomment its line, or add it at the end."""
         lines = split(text)
         for number, line in enumerate(lines):
             if line.lstrip().startswith("#") and self._mine(plain := line.lstrip().removeprefix("#").lstrip()):
@@ -110,7 +110,7 @@ class Present(ConfigEntry, kind="locale.present"):
         return f"{ended(text)}{self.locale.written} {self._charmap()}{end_of(text[: text.find(chr(10)) + 1])}"
 
     async def probe(self, ctx: Context) -> State:
-        """Return whether the locale is compiled, and whether it is listed, if there is a list."""
+        """Return whether the locale is compiled and, if there is a list, whether it is listed."""
         listed = await super().probe(ctx) if paths.exists(LISTED) else {"listed": True}
         if self.locale.written in {"C", "POSIX"}:
             return {"compiled": True, "listed": True}
@@ -120,7 +120,7 @@ class Present(ConfigEntry, kind="locale.present"):
         return {"compiled": self.locale.normal in normal, "listed": built_in or bool((listed or {}).get("listed"))}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Compile the locale first: one that does not exist must not be listed."""
+        """Compile the locale first: a locale that does not exist must not be listed."""
         if "compiled" in delta.fields:
             await self._compile(ctx)
         if "listed" in delta.fields:
@@ -133,14 +133,14 @@ class Present(ConfigEntry, kind="locale.present"):
         done = await ctx.run(*argv, check=False, timeout=MINUTES)
         if "cannot open" in done.stderr or "not found" in done.stderr:
             raise Permanent(
-                f"cannot compile the locale {self.name}: its source or character map is not there; install locales "
+                f"cannot compile the locale {self.name}: its source or character map is missing; install locales "
                 "(Debian), glibc-locale-source (Fedora) or glibc-i18ndata (openSUSE), or correct the name"
             )
         if done.retcode > 1:  # 1: there were warnings
             raise Permanent(f"cannot compile the locale {self.name}: {reason(done)}")
 
     def _charmap(self) -> str:
-        """Return the character map: as declared, as in the name, or as the C library supports it."""
+        """Return the character map that is declared, in the name, or supported by the C library."""
         own = self.locale
         if own.charmap or own.codeset:
             return own.charmap or ("UTF-8" if own.written.partition(".")[2].startswith("UTF-8") else own.codeset)
@@ -150,7 +150,7 @@ class Present(ConfigEntry, kind="locale.present"):
             pairs = []
         found = next((line.partition(" ")[2] for line in pairs if line.partition(" ")[0] == own.written), "")
         if not found:
-            raise Permanent(f"cannot tell the character map of {self.name}: add it, as in '{self.name} ISO-8859-1'")
+            raise Permanent(f"the character map of {self.name} is unknown: add it, as in '{self.name} ISO-8859-1'")
         return found
 
     def watch(self, ctx: Context) -> Watch:
@@ -166,7 +166,7 @@ class Present(ConfigEntry, kind="locale.present"):
         return self.uids()
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the list, and the package with the sources."""
+        """Return the list and the package with the sources."""
         return (*super().dependencies(), Dependency("pkg", "locales", vital=False))
 
     def changes(self, delta: Delta) -> dict[str, Any]:
@@ -181,15 +181,14 @@ class Present(ConfigEntry, kind="locale.present"):
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return f"locale {self.name} exists already"
+        return f"locale {self.name} already exists"
 
 
 class System(Reversible, ConfigEntry, kind="locale.system"):
-    """The system has a default locale, from the next login and the next start of a service on.
+    """The system has a default locale, for new logins and for services that start later.
 
-    It is `LANG` in `/etc/default/locale` (Debian) or `/etc/locale.conf` (elsewhere); `LC_TIME` and all other lines
-    stay. systemd's own service (`localectl`) sees this at once, and services that are started later get it. inotify
-    reports changes of the file.
+    The locale is `LANG` in `/etc/default/locale` (Debian) or `/etc/locale.conf` (elsewhere); `LC_TIME` and all other
+    lines stay. systemd's own service (`localectl`) sees the change at once. inotify reports changes of the file.
 
     de_DE.UTF-8:
       locale.system
@@ -212,12 +211,12 @@ class System(Reversible, ConfigEntry, kind="locale.system"):
         return {"locale": self.name}
 
     def read(self, text: str) -> State:
-        """Return the value of the last line that sets LANG, which counts."""
+        """Return the value of the last line that sets LANG, because that line counts."""
         values = [line.strip().partition("=")[2].strip("\"'") for line in split(text) if _sets(line)]
         return {"locale": values[-1] if values else ""}
 
     def edited(self, text: str) -> str:
-        """Return the text with the locale in the last line that sets LANG, or in a new line at the end."""
+        """Return the text with the locale on the last line that sets LANG, or on a new line at the end."""
         lines = split(text)
         places = [number for number, line in enumerate(lines) if _sets(line)]
         if not places:
@@ -227,18 +226,18 @@ class System(Reversible, ConfigEntry, kind="locale.system"):
         return "".join(lines)
 
     async def probe(self, ctx: Context) -> State:
-        """Return the present locale. Raises `Permanent` where it is not known which file has it."""
+        """Return the present locale. Raises `Permanent` if it is unknown which file has it."""
         with os_errors("inspect", EVERYWHERE):
             known = self.config or self.file() == DEBIAN or paths.exists("/run/systemd") or paths.exists(EVERYWHERE)
         if not known:
             raise Permanent(
-                f"cannot tell which file has the locale of this system: it has neither {DEBIAN} nor {EVERYWHERE}; "
+                f"the file with the locale of this system is unknown: it has neither {DEBIAN} nor {EVERYWHERE}; "
                 "name the file in config"
             )
         return await super().probe(ctx)
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Write the file, then tell systemd, which gives the locale to services."""
+        """Write the file, then notify systemd, which passes the locale to services."""
         await super().apply(ctx, delta)
         if self.config is None and paths.exists("/run/systemd/system"):
             await ctx.run("systemctl", "set-environment", f"LANG={self.name}", check=False)
@@ -248,7 +247,7 @@ class System(Reversible, ConfigEntry, kind="locale.system"):
         return (("default-locale", self.config or "system"),)
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the file, and the locale."""
+        """Return the file and the locale."""
         return (*super().dependencies(), Dependency("locale", parsed(self.name).normal, vital=False))
 
     def contradicts(self, other: Resource) -> str | None:
@@ -258,7 +257,7 @@ class System(Reversible, ConfigEntry, kind="locale.system"):
         return super().contradicts(other)
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return the present locale; None if there is none."""
+        """Return a declaration of the present locale; None if there is none."""
         known = (self.read(await self.text(ctx)) or {})["locale"]
         return Declaration("locale.system", {"name": known, "config": self.config}) if known else None
 
@@ -272,7 +271,7 @@ class System(Reversible, ConfigEntry, kind="locale.system"):
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return f"the default locale is {self.name} already"
+        return f"the default locale is already {self.name}"
 
 
 def _sets(line: str) -> bool:

@@ -29,19 +29,19 @@ PLAIN = r"[^\x00-\x1f\x7f{}]*"
 
 @accepts(VALUE, bool, str, numbers=True)
 def parse_value(value: object) -> object:
-    """Return a value as text; a boolean as it is."""
+    """Return a value as text; return a boolean unchanged."""
     return value if isinstance(value, bool) else parse_text(value)
 
 
 Setting = Annotated[bool | Annotated[Line, shaped(PLAIN, "a value without braces")], BeforeValidator(parse_value)]
-"""The value of a directive; true: it has none, false: the directive is not there."""
+"""The value of a directive; true: it has no value, false: the directive is missing."""
 
 
 class Set(Reversible, ConfigEntry, kind="logrotate.set"):
-    """A directive of logrotate has a value: a default, or one in the block of a log file.
+    """A directive of logrotate has a value, as a default or in the block of a log file.
 
-    The block is looked for in the file and in the directory that the file includes. logrotate itself checks the new
-    file before it is put in place.
+    The state looks for the block in the file and in the directory that the file includes. logrotate itself checks the
+    new file before it is put in place.
 
     keep four weeks:
       logrotate.set:
@@ -59,7 +59,7 @@ class Set(Reversible, ConfigEntry, kind="logrotate.set"):
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
 
     key: Annotated[Line, shaped(PLAIN, "a directive or a log file")]
-    """The directive; with `setting`, the log file of the block, as its header has it."""
+    """The directive; with `setting`, the log file of the block, as in the header of the block."""
     value: Setting
     """The value; with `setting`, the directive. True is a directive without a value; false removes it."""
     setting: Setting | None = None
@@ -71,7 +71,7 @@ class Set(Reversible, ConfigEntry, kind="logrotate.set"):
     def _directive_is_named(self) -> Self:
         word = self.word
         if not re.fullmatch(DIRECTIVE, word) or word in SCRIPTS or word in ("include", "endscript"):
-            raise ValueError(f"{word!r} is not a directive with a value in one line")
+            raise ValueError(f"{word!r} is not a directive with a value on one line")
         return self
 
     @property
@@ -111,7 +111,7 @@ class Set(Reversible, ConfigEntry, kind="logrotate.set"):
         return changed(text, self.log, self.word, self.wanted)
 
     async def probe(self, ctx: Context) -> State:
-        """Return the present value, wherever the block is."""
+        """Return the present value, in whichever file the block is."""
         return await ConfigEntry.probe(await self._there(ctx), ctx)
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
@@ -119,7 +119,7 @@ class Set(Reversible, ConfigEntry, kind="logrotate.set"):
         await ConfigEntry.apply(await self._there(ctx), ctx, delta)
 
     async def _there(self, ctx: Context) -> Self:
-        """Return the declaration for the file that has the block; for this one if none has."""
+        """Return a copy for the file that has the block; this resource if no file has it."""
         if self.log is None:
             return self
         try:
@@ -139,20 +139,20 @@ class Set(Reversible, ConfigEntry, kind="logrotate.set"):
         return self
 
     async def verify(self, ctx: Context, path: str) -> None:
-        """Let logrotate read the new file: it may have no more mistakes than the present one. Raises `Permanent`."""
+        """Check the new file with logrotate. Raises `Permanent` if it has more mistakes than the present file."""
         after = await self._mistakes(ctx, path)
         if after and len(after) > len(await self._mistakes(ctx, self.conf_file)):
             raise Permanent(f"cannot edit {self.conf_file}: logrotate refuses the change: {after[-1]}")
 
     async def _mistakes(self, ctx: Context, path: str) -> list[str]:
-        """Return what logrotate says about lines of a file; it changes nothing with --debug."""
+        """Return the messages of logrotate about lines of a file; with --debug, it changes nothing."""
         done = await ctx.run("logrotate", "--debug", path, check=False)
         marks = (f"error: {path}:", f"error: {path} ")
         lines = [line.strip() for line in done.stderr.splitlines()]
         return [line.partition(path)[2].lstrip(":") for line in lines if line.startswith(marks)]
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch the file, and the directory that logrotate usually includes if the block may be there."""
+        """Watch the file and, if the block may be there, the directory that logrotate usually includes."""
         more = () if self.log is None else (f"{self.conf_file.removesuffix('.conf')}.d",)
         return ctx.watch_path(self.conf_file, *more, recursive=bool(more))
 
@@ -168,11 +168,11 @@ class Set(Reversible, ConfigEntry, kind="logrotate.set"):
         return (("logrotate", f"{self.conf_file} {self.log or ''} {self.word}"),)
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return also the package."""
+        """Also return the package."""
         return (*super().dependencies(), Dependency("pkg", "logrotate", vital=False))
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return the old and the new value, as Salt does."""
+        """Return the old and new value, as Salt does."""
         return dict(super().changes(delta)["value"])
 
     def effect(self, delta: Delta) -> Effect:

@@ -21,7 +21,7 @@ from holdfast.resources.secrets import Redactor
 from holdfast.resources.traits import Refreshable
 
 PREFIXED = ("name", "names", "fun", "state", "saltenv")
-"""Parameters that the old syntax writes with `m_` before them, because every state has arguments of these names."""
+"""Parameters that have the prefix `m_` in the old syntax, because every state has arguments with these names."""
 MASKED = Redactor()
 
 
@@ -33,7 +33,7 @@ class PlannedCall(NamedTuple):
     kwargs: Mapping[str, Any]
 
     def check(self) -> None:
-        """Raise `ValueError` if there is no such function, or if it does not accept these arguments."""
+        """Raise `ValueError` if the function does not exist or does not accept these arguments."""
         if function := table.find(self.function):
             function.check(self.args, self.kwargs)
         elif self.function not in NAMES:
@@ -49,8 +49,8 @@ class PlannedCall(NamedTuple):
 class _Module(Resource, Refreshable):
     """Base of both kinds.
 
-    The fields of this class are made from arguments that have the names of functions (Salt's present syntax), or from
-    those of the one function that `name` names (the old syntax).
+    The fields of this class are made from arguments with the names of functions (Salt's present syntax), or from the
+    arguments of the one function in `name` (the old syntax).
     """
 
     model_config = ConfigDict(extra="allow")
@@ -65,7 +65,7 @@ class _Module(Resource, Refreshable):
     umask: Any = None
     """Old syntax: an argument of the function."""
     calls: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The calls, made from the arguments that name functions. Not to be written in states."""
+    """The calls, made from the arguments that name functions. States do not set this field itself."""
 
     @model_validator(mode="before")
     @classmethod
@@ -81,7 +81,7 @@ class _Module(Resource, Refreshable):
             calls = {given["name"]: cls._checked("name", given["name"], lambda: _old(more))}
             return {"name": given["name"], "calls": calls}
         if other := sorted(given.keys() - functions.keys() - {"name"}):
-            raise _wrong(other[0], "give it to one of the functions: `FUNCTION: [{" + other[0] + ": ...}]`")
+            raise _wrong(other[0], "pass it to one of the functions: `FUNCTION: [{" + other[0] + ": ...}]`")
         calls = {key: cls._checked(key, key, lambda value=value: _new(value)) for key, value in functions.items()}
         return {"name": given["name"], "calls": calls}
 
@@ -113,9 +113,9 @@ class _Module(Resource, Refreshable):
         return await self._call(ctx, apply)
 
     async def _call(self, ctx: Context, apply: bool) -> bool:
-        """Call the functions one after the other; the first failure is that of the state.
+        """Call the functions one after the other; at the first failure, the state fails.
 
-        Returns whether nothing was changed. Without `apply` no function is called.
+        Returns whether nothing was changed. Without `apply`, no function is called.
         """
         if not apply:
             ctx.report.changes = dict.fromkeys(map(self._shown, self.calls))
@@ -136,12 +136,12 @@ class _Module(Resource, Refreshable):
         return False
 
     def _shown(self, key: str) -> str:
-        """Return the key of a result in the changes; Salt has `ret` with the old syntax."""
+        """Return the key of a result in the changes; with the old syntax, Salt uses `ret`."""
         return "ret" if key == self.name else key
 
 
 class Run(_Module, kind="module.run"):
-    """Calls of execution functions, each by its name with a list of its arguments.
+    """Execution functions are called, each by its name with a list of its arguments.
 
     docs/calls.md lists the functions. The calls run once, and again when the state changes or a state that it watches
     has changed. If the agent is killed during the calls, it makes all of them again. Two calls of one function:
@@ -154,7 +154,8 @@ class Run(_Module, kind="module.run"):
           - postgresql
           - no_block: true
 
-    The second example has the old syntax: the name is the function, its arguments are beside it, `name` as `m_name`.
+    The second example has the old syntax: the name is the function, and its arguments are beside it, with `m_name` for
+    `name`.
 
     restart nginx:
       module.run:
@@ -163,7 +164,7 @@ class Run(_Module, kind="module.run"):
     """
 
     def action(self) -> bool:
-        """Return True: nothing says whether the calls are needed."""
+        """Return True: the state cannot tell whether the calls are needed."""
         return True
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
@@ -172,7 +173,7 @@ class Run(_Module, kind="module.run"):
 
 
 class Wait(_Module, kind="module.wait"):
-    """Calls of execution functions that run only when a state that they watch has changed.
+    """Execution functions are called only when a state that they watch has changed.
 
     reload nginx:
       module.wait:
@@ -189,7 +190,7 @@ class Wait(_Module, kind="module.wait"):
 
 
 def _new(given: Any) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments of a list, in which mappings hold named ones. Raises `ValueError`."""
+    """Return the arguments from a list, in which mappings have named arguments. Raises `ValueError`."""
     if isinstance(given, dict):
         return [], given
     if not isinstance(given, list) and given is not None:
@@ -215,20 +216,20 @@ def _old(given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return data without the positions that the compiler keeps."""
+    """Return data without the positions that the compiler stores."""
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
     return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def _wrong(key: str, why: str) -> ValidationError:
-    """Return an error at one argument."""
+    """Return an error that points to one argument."""
     error = InitErrorDetails(type=PydanticCustomError("value_error", "{why}", {"why": why}), loc=(key,), input=None)
     return ValidationError.from_exception_data("module", [error])
 
 
 async def _run(ctx: Context, key: str, call: PlannedCall) -> Any:
-    """Call a function. Raises `HoldfastError` that names it."""
+    """Call a function. Raises `HoldfastError` with its name."""
     try:
         return await call.run(ctx)
     except HoldfastError as error:
@@ -237,9 +238,9 @@ async def _run(ctx: Context, key: str, call: PlannedCall) -> Any:
 
 
 def _outcome(key: str, value: Any) -> tuple[Any, str]:
-    """Return what to report as a change, None if nothing was changed, and a comment.
+    """Return the change to report, or None, and a comment.
 
-    Raises `Permanent` if the value says that the call has failed.
+    Raises `Permanent` if the value means that the call has failed.
     """
     if isinstance(value, ChangeSet):
         done = value.comment or ("done" if value else "nothing to change")
@@ -252,7 +253,7 @@ def _outcome(key: str, value: Any) -> tuple[Any, str]:
 
 
 def _has_failed(value: Any) -> bool:
-    """Return whether a value says that its call has failed: false, a status other than 0, or the result false."""
+    """Return whether a value means failure: false, a status other than 0, or the result false."""
     if isinstance(value, dict):
         return value.get("retcode", 0) != 0 or value.get("result", True) is False
     return value is False

@@ -1,4 +1,4 @@
-"""`network.system`: the name of the host, in Salt's words."""
+"""`network.system`: the name of the host, with Salt's name for the state."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import ClassVar
 
 from holdfast.resources.kinds.hostname import HostName, OfHost
 
-ELSEWHERE = "write the configuration of the network with file.managed, as its program reads it"
+ELSEWHERE = "write the configuration of the network with file.managed in the format of its program"
 
 
 class System(OfHost, kind="network.system"):
-    """The host has a name, and gets it again at each boot, as with `hostname.system`.
+    """The host has a name, now and after each boot, as with `hostname.system`.
 
-    Of Salt's state of this name, this is the part for the name of the host. Events of the kernel and inotify report
-    changes.
+    This is the part of Salt's state `network.system` that sets the name of the host. Events of the kernel and inotify
+    report changes.
 
     system:
       network.system:
@@ -22,18 +22,18 @@ class System(OfHost, kind="network.system"):
     """
 
     ignored: ClassVar[Mapping[str, str]] = {
-        "enabled": "whether the network is started at boot is what service.enabled says",
+        "enabled": "use service.enabled to start the network at boot",
         "require_reboot": "nothing needs a reboot",
-        "retain_settings": "other settings are kept in any case",
+        "retain_settings": "other settings are always kept",
     }
     refused: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("dns", "gateway", "gatewaydev", "nisdomain", "nozeroconf", "search"), ELSEWHERE
     )
 
     name: str
-    """Any text; the ID of the state."""
+    """Any text. Default: the ID of the state."""
     hostname: HostName
-    """The name of the host: `web1`, or with its domain `web1.example.org`."""
+    """The name of the host: `web1` or, with its domain, `web1.example.org`."""
 
     @property
     def wanted(self) -> str:

@@ -1,4 +1,4 @@
-"""Packages: installed, at their newest version, removed, purged, held."""
+"""Packages: installed, at their newest version, removed, purged or held."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class Installing(Edgeable, Groupable, Packages):
     """
 
     refresh: bool | None = field(None)
-    """Fetch the lists of packages before installing. Default: if a package is not found in them."""
+    """Fetch the package lists before installing. Default: only if a package is not found in them."""
     fromrepo: str | None = field(None)
     """Release or repository to prefer."""
     skip_verify: bool = field(False)
-    """Accept packages that are not signed."""
+    """Accept unsigned packages."""
     install_recommends: bool | None = field(None)
-    """Install recommended packages, too. Default: as the package manager is configured."""
+    """Install recommended packages, too. Default: according to the configuration of the package manager."""
     only_upgrade: bool = field(False)
-    """Upgrade installed packages only."""
+    """Only upgrade installed packages."""
     update_holds: bool = field(False)
     """Change packages even if they are on hold."""
     hold: bool | None = field(None)
@@ -51,7 +51,7 @@ class Installing(Edgeable, Groupable, Packages):
         return tuple([("pkg", name.partition(":")[0]) for name in self.wanted])
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the repositories, all of which are configured first, and the answers to questions of the packages."""
+        """Return the repositories, which all come first, and the answers to questions of the packages."""
         answers = [Dependency("debconf", name.partition(":")[0], vital=False, every=True) for name in self.wanted]
         return (FROM_REPOSITORIES, *answers)
 
@@ -62,7 +62,7 @@ class Installing(Edgeable, Groupable, Packages):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Options for the provider, besides names and versions."""
+        """Options for the provider, in addition to names and versions."""
         return {
             name: getattr(self, name)
             for name in ("fromrepo", "skip_verify", "install_recommends", "only_upgrade", "update_holds")
@@ -96,7 +96,7 @@ class Installing(Edgeable, Groupable, Packages):
         )
 
     async def wrong_holds(self, pkg: PkgInterface) -> dict[str, dict[str, str]]:
-        """Return the packages that are on hold and should not be, and those that are not and should be."""
+        """Return the packages that should not be on hold but are, and those that should be but are not."""
         if self.hold is None:
             return {}
         held = await pkg.holds()
@@ -115,7 +115,7 @@ class Installing(Edgeable, Groupable, Packages):
 
 
 class Installed(Installing, kind="pkg.installed"):
-    """Packages are installed, at the declared version, if any.
+    """Packages are installed, at the declared version if there is one.
 
     nginx:
       pkg.installed
@@ -158,7 +158,7 @@ class Installed(Installing, kind="pkg.installed"):
         return super().needs() + search
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return also the package files on this host."""
+        """Also return the package files on this host."""
         files = [Dependency("path", source) for source in (self.sources or {}).values() if source.startswith("/")]
         return (*super().dependencies(), *files)
 
@@ -207,7 +207,7 @@ class Latest(Installing, kind="pkg.latest"):
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
         """Return the packages that are missing or older than the candidate.
 
-        With `apply`, old lists of packages are fetched again first.
+        With `apply`, old package lists are fetched again first.
         """
         names = list(self.wanted)
         newest = await pkg.latest(names, refresh=apply and self.refresh is not False)
@@ -225,7 +225,7 @@ class Latest(Installing, kind="pkg.latest"):
         return [PkgSpec(name=name) for name, change in wrong.items() if (name, change) not in holds]
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch the database of the package manager, and the lists of packages."""
+        """Watch the database of the package manager and the package lists."""
         pkg = ctx.interface(PkgInterface)
         return pkg.watch(list(self.wanted), catalogue=True)
 
@@ -241,7 +241,7 @@ class Removed(Groupable, Packages, kind="pkg.removed"):
     purge: ClassVar[bool] = False
 
     version: Text | None = field(None)
-    """Remove only this version, versions that match a pattern (`1.2*`) or meet conditions (`>=1.2,<2`)."""
+    """Remove only this version, or versions that match a pattern (`1.2*`) or meet conditions (`>=1.2,<2`)."""
 
     @field_validator("version")
     @classmethod
@@ -258,7 +258,7 @@ class Removed(Groupable, Packages, kind="pkg.removed"):
         return super().needs() + needed(PkgInterface, "remove")
 
     def group(self) -> Hashable:
-        """Return the key of the batch: all removals go together."""
+        """Return the key of the batch: all removals are one batch."""
         return self.purge
 
     @classmethod
@@ -271,7 +271,7 @@ class Removed(Groupable, Packages, kind="pkg.removed"):
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
         """Return the packages that are installed under this name, at a version to remove.
 
-        A package that another one provides does not count.
+        A package that another package provides does not count.
         """
         installed = await pkg.list_installed(list(self.wanted))
         return {
@@ -295,9 +295,9 @@ class Removed(Groupable, Packages, kind="pkg.removed"):
 
 
 class Purged(Removed, kind="pkg.purged"):
-    """Packages are not installed, and no configuration files of them are left.
+    """Packages are not installed, and none of their configuration files is left.
 
-    Where the package manager keeps no record of such files, this is the same as `pkg.removed`.
+    If the package manager keeps no record of such files, this is the same as `pkg.removed`.
 
     exim4-base:
       pkg.purged
@@ -306,7 +306,7 @@ class Purged(Removed, kind="pkg.purged"):
     purge: ClassVar[bool] = True
 
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
-        """Return the packages that are installed, or of which configuration files are left."""
+        """Return the packages that are installed or have configuration files left."""
         left = await pkg.residual(list(self.wanted)) if pkg.has("residual") else []
         return {**{name: {"old": "configuration", "new": ""} for name in left}, **await super().wrong(pkg, apply)}
 
@@ -331,14 +331,14 @@ class Held(Packages, kind="pkg.held"):
         return super().needs() + needed(PkgInterface, "holds", "hold", "unhold")
 
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
-        """Return the packages that are not on hold, and those that should not be."""
+        """Return the packages that are not on hold but should be and, with `replace`, the reverse."""
         held = await pkg.holds()
         others = [name for name in held if name not in self.wanted] if self.replace else []
         missing = {name: {"old": "", "new": "hold"} for name in self.wanted if name not in held}
         return {**missing, **{name: {"old": "hold", "new": ""} for name in others}}
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch the database for these packages; with `replace`, for all."""
+        """Watch the database for these packages; with `replace`, for all packages."""
         pkg = ctx.interface(PkgInterface)
         return pkg.watch() if self.replace else super().watch(ctx)
 
@@ -350,15 +350,15 @@ class Held(Packages, kind="pkg.held"):
 
     async def reason(self, pkg: PkgInterface) -> str:
         """Return why no change was needed."""
-        return f"{', '.join(self.wanted)} {'is' if len(self.wanted) == 1 else 'are'} on hold already"
+        return f"{', '.join(self.wanted)} {'is' if len(self.wanted) == 1 else 'are'} already on hold"
 
 
 ENDINGS = (".rpm", ".apk", ".zst", ".xz")
-"""Endings that a fetched package file keeps, because its package manager tells files from names by them."""
+"""Suffixes that a fetched package file keeps, because its package manager distinguishes files from names by them."""
 
 
 async def fetch(ctx: Context, name: str, url: str) -> str:
-    """Return the path of a package file, which is fetched to the resource's own directory if it is remote.
+    """Return the path of a package file; fetch a remote file into the resource's own directory.
 
     Raises `Permanent` for a file that another user could write, because the scripts of a package run as root.
     """
@@ -383,7 +383,7 @@ def demand_trusted_file(path: str) -> None:
 def divide(done: ChangeSet, names: Sequence[Iterable[str]]) -> list[ChangeSet]:
     """Divide the changes of one transaction by the names of each member.
 
-    Further packages are counted for the first member.
+    Other packages count for the first member.
     """
     left = dict(done.changes)
     own = [{name: left.pop(name) for name in each if name in left} for each in names]

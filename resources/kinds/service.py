@@ -20,9 +20,9 @@ from holdfast.resources.traits import Declaration, Refreshable
 
 
 class Running(ExistingService, Refreshable, kind="service.running"):
-    """A service runs, and starts at boot if `enable` is true.
+    """A service runs and, if `enable` is true, starts at boot.
 
-    A change of a watched state restarts the service, or with `reload` reloads its configuration.
+    A change of a watched state restarts the service or, with `reload`, reloads its configuration.
 
     nginx:
       service.running:
@@ -35,7 +35,7 @@ class Running(ExistingService, Refreshable, kind="service.running"):
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("unmask", "start", "restart", "reload", "enable", "disable")
 
     enable: bool | None = field(None)
-    """Start at boot (true) or not (false). Default: left as it is."""
+    """Start at boot (true) or not (false). Default: unchanged."""
     reload: bool = field(False)
     """After a change of a watched state, reload the configuration instead of restarting the service."""
     full_restart: bool = field(False)
@@ -56,7 +56,7 @@ class Running(ExistingService, Refreshable, kind="service.running"):
         return {**masked, "active": True, **({} if self.enable is None else {"enabled": self.enable})}
 
     def needs(self) -> tuple[Need, ...]:
-        """Add what a change of a watched state does."""
+        """Add the functions that run after a change of a watched state."""
         return super().needs() + needed(
             ServiceInterface, "reload" if self.reload and not self.full_restart else "restart"
         )
@@ -69,7 +69,7 @@ class Running(ExistingService, Refreshable, kind="service.running"):
         return state
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Unmask, start and enable the service, where these aspects differ."""
+        """Unmask, start and enable the service as far as these aspects differ."""
         await super().apply(ctx, delta)
         if "active" in delta.fields:
             await self._settle(ctx)
@@ -97,7 +97,7 @@ class Running(ExistingService, Refreshable, kind="service.running"):
 
 
 class Dead(Service, Refreshable, kind="service.dead"):
-    """A service does not run, and does not start at boot if `enable` is false.
+    """A service does not run and, if `enable` is false, does not start at boot.
 
     A change of a watched state stops the service again.
 
@@ -109,7 +109,7 @@ class Dead(Service, Refreshable, kind="service.dead"):
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("stop", "disable")
 
     enable: bool | None = field(None)
-    """Start at boot (true) or not (false). Default: left as it is."""
+    """Start at boot (true) or not (false). Default: unchanged."""
     no_block: bool = field(False)
     """Do not wait until the stop is complete; a service that is stopping then counts as stopped."""
     init_delay: float | None = field(None, unit="seconds", ge=0)
@@ -122,7 +122,7 @@ class Dead(Service, Refreshable, kind="service.dead"):
     async def probe(self, ctx: Context) -> State:
         """Probe the service.
 
-        A service that is starting, or waits to be started again, is not dead; a service that does not exist is.
+        A service that is starting or waits to be restarted is not dead; a service that does not exist is dead.
         """
         status = await self.status(ctx)
         if not status.exists:
@@ -131,7 +131,7 @@ class Dead(Service, Refreshable, kind="service.dead"):
         return {**(await super().probe(ctx) or {}), "active": status.state not in gone}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Stop and disable the service, where these aspects differ."""
+        """Stop and disable the service as far as these aspects differ."""
         await super().apply(ctx, delta)
         if "active" in delta.fields:
             await self._settle(ctx)
@@ -158,11 +158,11 @@ class Dead(Service, Refreshable, kind="service.dead"):
 class Enabled(ExistingService, kind="service.enabled"):
     """A service starts at boot; whether it runs now does not matter.
 
-    With systemd, an alias means the unit that it leads to, and a unit without unit file its init script, whose links in
-    /etc/rc?.d are changed by systemd's own tool and watched. A unit with `Also=` that is not enabled itself means the
-    units listed there. A unit that is enabled until the next boot only is not enabled. A static unit, which has no
-    section `[Install]`, counts as declared, and the comment says so. A unit that was generated from another file, such
-    as /etc/fstab, is compared, but cannot be changed; the error names the file, in a plan, too.
+    With systemd, an alias means the unit to which it leads. A unit without a unit file means its init script, whose
+    links in /etc/rc?.d systemd's own tool changes and the agent watches. A unit with `Also=` that is not enabled itself
+    means the units listed there. A unit that is enabled only until the next boot is not enabled. A static unit, which
+    has no section `[Install]`, counts as declared, and the comment says so. A unit that was generated from another
+    file, such as /etc/fstab, is compared but cannot be changed; the error names the file, also in a plan.
 
     ssh:
       service.enabled
@@ -178,8 +178,8 @@ class Enabled(ExistingService, kind="service.enabled"):
 class Disabled(Service, kind="service.disabled"):
     """A service does not start at boot; whether it runs now does not matter.
 
-    `service.enabled` says what this means for each kind of unit. What a generator of systemd enables at each boot, such
-    as `console-getty` in containers, can only be masked.
+    `service.enabled` describes what this means for each kind of unit. A unit that a generator of systemd enables at
+    each boot, such as `console-getty` in containers, can only be masked.
 
     bluetooth:
       service.disabled
@@ -209,7 +209,7 @@ class Masked(Service, kind="service.masked"):
         return {"masked": True}
 
     def _is_masked(self, status: ServiceStatus) -> bool:
-        """Return whether the service has a mask that lasts as long as the declared one."""
+        """Return whether the service has a mask that lasts as long as the declared mask."""
         return bool(status.masked) and (self.runtime or not status.extra.get("until_boot"))
 
     async def _change(self, ctx: Context, delta: Delta, *, test: bool) -> None:
@@ -249,7 +249,7 @@ class Unmasked(Service, kind="service.unmasked"):
         return {"masked": False}
 
     def _is_masked(self, status: ServiceStatus) -> bool:
-        """Return whether the service has a mask that is to be removed."""
+        """Return whether the service has a mask to remove."""
         until_boot = bool(status.extra.get("until_boot"))
         return bool(status.masked) and (until_boot or not self.runtime) and not (until_boot and self.lasting)
 

@@ -59,7 +59,9 @@ class Include(Sourced, Reversible, ConfigEntry, kind="sudoers.include"):
     name: Annotated[
         Text,
         shaped(
-            r"[A-Za-z0-9_][A-Za-z0-9_@+-]*", "the name of a file that sudo reads: it has letters, digits and _@+-", 200
+            r"[A-Za-z0-9_][A-Za-z0-9_@+-]*",
+            "the name of a file that sudo reads: a name has letters, digits and _@+-",
+            200,
         ),
     ]
     """Name of the file. sudo skips files whose name has a dot or ends with `~`."""

@@ -26,17 +26,17 @@ from holdfast.resources.traits import Declaration, Edgeable, Reversible
 
 KERNEL = "/proc/sys"
 LIMIT = 1 << 20
-"""Greatest size of a file of parameters, in bytes."""
+"""Maximum size of a file of parameters, in bytes."""
 OWN_FILE, SALT_FILE = "/etc/sysctl.d/99-holdfast.conf", "/etc/sysctl.d/99-salt.conf"
 BOOTED = "/run/systemd/system"
-"""A directory that exists where systemd runs; systemd does not read /etc/sysctl.conf."""
+"""A directory that exists if systemd runs, which does not read /etc/sysctl.conf."""
 PERIOD = 10.0
 """Seconds between two reads of the value.
 
 No event reports changes by the kernel itself or from another container.
 """
 MODULES = {"net.bridge.": "br_netfilter", "net.netfilter.": "nf_conntrack", "fs.nfs.": "lockd", "sunrpc.": "sunrpc"}
-"""Beginning of the name of parameters -> the kernel module that has them."""
+"""Prefix of names of parameters -> the kernel module that has these parameters."""
 REASONS = {
     errno.EINVAL: "the kernel refuses that value",
     errno.EROFS: "it is read-only here",
@@ -45,21 +45,21 @@ REASONS = {
 
 
 def plain(value: str) -> str:
-    """Return a value with single blanks: the kernel shows tabs."""
+    """Return a value with single blanks, because the kernel shows tabs."""
     return " ".join(value.split())
 
 
 def dotted(name: str) -> str:
     """Return the name of a parameter with dots as separators.
 
-    The first . or / of the name is the separator. If that is /, all . and / of the name are exchanged.
+    The first . or / of the name is the separator. If it is /, swap all . and / of the name.
     """
     swapped = name.find("/") != -1 and (name.find(".") == -1 or name.find("/") < name.find("."))
     return name.translate(str.maketrans("./", "/.")) if swapped else name
 
 
 class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
-    """A kernel parameter has a value, and gets it again at each boot.
+    """A kernel parameter has a value, now and after each boot.
 
     net.ipv4.ip_forward:
       sysctl.present:
@@ -72,7 +72,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         str,
         shaped(
             r"[\w*:@+-]+([./][\w*:@+-]+)+",
-            "the name of a parameter: it has at least one dot, as in net.ipv4.ip_forward",
+            "the name of a parameter: a name has at least one dot, as in net.ipv4.ip_forward",
         ),
     ]
     """The parameter: `net.ipv4.ip_forward`.
@@ -82,13 +82,13 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
     value: Text
     """The value as the kernel shows it; blanks and tabs are equal."""
     config: AbsPath | None = None
-    """The file that keeps the value for the next boot.
+    """The file with the value for the next boot.
 
     Default: `/etc/sysctl.d/99-holdfast.conf`, or `/etc/sysctl.conf` without systemd. A parameter in Salt's file,
-    `99-salt.conf`, stays there, because that file is read later.
+    `99-salt.conf`, stays there, because the system reads this file later.
     """
     persist: bool = True
-    """Keep the value for the next boot; false: remove it from the file."""
+    """Write the value for the next boot; false: remove it from the file."""
 
     @field_validator("value")
     @classmethod
@@ -104,13 +104,13 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that may keep the value; the value in the first one wins."""
+        """The files that may have the value; the value in the first file takes precedence."""
         return (
             (self.config,) if self.config else (SALT_FILE, OWN_FILE) if paths.exists(BOOTED) else ("/etc/sysctl.conf",)
         )
 
     async def file(self, ctx: Context) -> str:
-        """Return the file that keeps the value, or in which to write it. Raises `Permanent` or `Temporary`."""
+        """Return the file that has the value, or to which to write it. Raises `Permanent` or `Temporary`."""
         for path in self.files:
             if self._kept(await self._lines(ctx, path)):
                 return path
@@ -128,7 +128,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         }
 
     async def _seen(self, ctx: Context) -> str:
-        """Return the value in the kernel. Raises `Permanent` if there is no such parameter."""
+        """Return the value in the kernel. Raises `Permanent` if the parameter does not exist."""
         try:
             return plain(await ctx.read_text(self.path))
         except FileNotFoundError:
@@ -139,7 +139,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
             raise self._failure("read", error) from None
 
     async def _lines(self, ctx: Context, path: str) -> list[str]:
-        """Return the lines of a file, with their line ends."""
+        """Return the lines of a file with their line breaks."""
         try:
             return (await ctx.read_text(path)).splitlines(keepends=True)
         except FileNotFoundError:
@@ -150,7 +150,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
     def _mine(self, line: str) -> bool:
         """Return whether a line of the file sets this parameter.
 
-        A leading - means that systemd ignores errors of the line.
+        A leading - makes systemd ignore errors of the line.
         """
         name, equals, _ = line.strip().partition("=")
         return (
@@ -160,11 +160,11 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         )
 
     def _kept(self, lines: list[str]) -> list[str]:
-        """Return the values that the file gives the parameter."""
+        """Return the values of the parameter in the file."""
         return [plain(line.partition("=")[2]) for line in lines if self._mine(line)]
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Set the value in the kernel first: a value that the kernel refuses must not be kept for the next boot."""
+        """Set the value in the kernel first: a value that the kernel refuses must not be written for the next boot."""
         if "value" in delta.fields:
             try:
                 await ctx.blocking(write, self.path, self.value)
@@ -176,7 +176,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
                 await self._keep(ctx, path)
 
     async def _keep(self, ctx: Context, path: str) -> None:
-        """Write the file: each line of the parameter with its value, or a new line at the end."""
+        """Write the file: set the value on each line of the parameter, or add a line at the end."""
         wanted = f"{self.name} = {self.value}\n"
         try:
             if self.persist:
@@ -201,7 +201,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         return refused_call(text, error)
 
     async def inverse(self, ctx: Context) -> Declaration:
-        """Return the present value, and whether the file keeps it."""
+        """Return a declaration of the present value and of whether the file has it."""
         path = await self.file(ctx)
         kept = bool(self._kept(await self._lines(ctx, path)))
         return Declaration(
@@ -227,7 +227,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
             await asyncio.wait({event})
 
     async def _glance(self, ctx: Context) -> str:
-        """Return the value, or the error of reading it."""
+        """Return the value, or the error that reading it raised."""
         try:
             return await self._seen(ctx)
         except HoldfastError as error:
@@ -238,7 +238,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         return (("sysctl", dotted(self.name)),)
 
     def touches(self) -> tuple[Uid, ...]:
-        """Return the file below /proc/sys, and the files that may keep the value."""
+        """Return the file below /proc/sys and the files that may have the value."""
         return (("path", self.path), *[("path", path) for path in self.files])
 
     def offers(self) -> tuple[Uid, ...]:
@@ -246,7 +246,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         return ()
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the directory of the configuration file, and the kernel module that has the parameter."""
+        """Return the directory of the configuration file and the kernel module that has the parameter."""
         own = (lies_in(self.config, vital=False),) if self.config else ()
         needed = (module for start, module in MODULES.items() if dotted(self.name).startswith(start))
         return (*own, *(Dependency("module", module, vital=False) for module in needed))
@@ -257,10 +257,10 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return f"{self.name} is {self.value} already"
+        return f"{self.name} is already {self.value}"
 
     def effect(self, delta: Delta) -> Effect:
-        """Return what a repair does to the value, and to the file for the next boot."""
+        """Return what a repair does to the value and to the file for the next boot."""
         if "value" not in delta.fields:
             detail = f" to {self.value}" if self.persist else ""
             return Effect(("set" if self.persist else "remove",), self.name, "the boot value", detail)
@@ -269,11 +269,11 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
 
 
 def content(place: Place) -> tuple[list[str], int]:
-    """Return the lines of a file, with their line ends, and the mode to write it with; the agent then owns it.
+    """Return the lines of a file, with their line breaks, and the mode of the new file, which the agent's user owns.
 
-    The new mode gives no access that the present file does not give. For the file of another user it also gives no more
-    than read access to everybody. Raises `OSError`, `Permanent` if the file cannot be read, and `Unsafe` for another
-    user's file in a user's directory.
+    The new mode gives no access that the present file does not give. For the file of another user, it gives at most
+    read access to others. Raises `OSError`, `Permanent` if the file cannot be read, and `Unsafe` for another user's
+    file in a user's directory.
     """
     try:
         handle, seen = place.open()
@@ -288,7 +288,7 @@ def content(place: Place) -> tuple[list[str], int]:
 
 
 def write(path: str, value: str) -> None:
-    """Give a parameter a value; never creates a file. Blocks. Raises `OSError` and `Unsafe`."""
+    """Set the value of a parameter; never create a file. Blocks. Raises `OSError` and `Unsafe`."""
     place = paths.at(path)
     descriptor = os.open(place.at, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.fd)
     try:

@@ -1,4 +1,4 @@
-"""`systemd_unit`: a unit with its file, a timer with its service, a drop-in file of a unit."""
+"""`systemd_unit`: a unit with its file, a timer with its service, or a drop-in file of a unit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RELOAD = {"name": "systemd reads its unit files", "service.systemctl_reload": []
 
 
 def parted(name: str, suffix: str = "service") -> tuple[str, str]:
-    """Return the name of a unit without its suffix, and the suffix; the given one if it has none."""
+    """Return the name of a unit without its suffix, and the suffix or, if it has none, the given suffix."""
     stem, dot, found = name.rpartition(".")
     return (stem, found) if dot and found in SUFFIXES else (name, suffix)
 
@@ -34,15 +34,15 @@ def unit_path(name: str) -> str:
 
 
 class WithText(Composite):
-    """Base of the kinds that put one text in place."""
+    """Base of the kinds that write one file with a declared text."""
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     sample: ClassVar[str] = r'"[Service]\nRestart=always"'
-    """A text that errors show."""
+    """An example of a text for error messages."""
     name: Unit
     """The unit; without a suffix, `.service` is added. The file of `app@one` is the template `app@.service`."""
     contents: str | tuple[str, ...] | None = None
-    """Text of the file; give this or `source`."""
+    """Text of the file; set this or `source`."""
     source: str | tuple[str, ...] | None = None
     """Source of the file, as in file.managed."""
     source_hash: str | None = None
@@ -52,16 +52,16 @@ class WithText(Composite):
     context: Variables | None = None
     """Variables of the template."""
     defaults: Variables | None = None
-    """Variables of the template where `context` has none."""
+    """Variables of the template that `context` does not define."""
     mode: Mode = "0644"
     """Mode of the file."""
     show_changes: bool | None = None
-    """Show the diff of the file: true always, false never. Default: if others may read the file."""
+    """Show the diff of the file: true always, false never. Default: if other users may read the file."""
 
     @model_validator(mode="after")
     def _one_text(self) -> Self:
         if (self.contents is None) is (self.source is None):
-            raise ValueError(f"the unit needs a text: give either contents, such as {self.sample}, or source")
+            raise ValueError(f"the unit needs a text: set either contents, such as {self.sample}, or source")
         return self
 
     def managed(self, path: str, **more: Any) -> Mapping[str, Any]:
@@ -71,7 +71,7 @@ class WithText(Composite):
 
 
 class Running(WithText, kind="systemd_unit.running"):
-    """A unit file in /etc/systemd/system, and its running unit, which is restarted when the file has changed.
+    """A unit runs, with its file in /etc/systemd/system; it is restarted when the file has changed.
 
     Its parts are `file.managed` and `service.running`, which watches the file.
 
@@ -83,7 +83,7 @@ class Running(WithText, kind="systemd_unit.running"):
     """
 
     enable: bool | None = True
-    """Start at boot (true) or not (false); left as it is if not declared."""
+    """Start at boot (true) or not (false); null: unchanged."""
 
     def parts(self) -> Sequence[Part]:
         """Return the file, then the service."""
@@ -95,10 +95,10 @@ class Running(WithText, kind="systemd_unit.running"):
 
 
 class Timer(WithText, kind="systemd_unit.timer"):
-    """A timer that runs, with its unit file and that of the service that it starts.
+    """A timer runs, with its unit file and that of the service that it starts.
 
     Its parts are `file.managed` for each file and `service.running` for the timer, which is restarted when its own file
-    has changed. A change of the service applies from its next start on. inotify reports changes of the files, D-Bus
+    has changed. A change of the service takes effect at its next start. inotify reports changes of the files, D-Bus
     those of the timer.
 
     backup:
@@ -120,18 +120,18 @@ class Timer(WithText, kind="systemd_unit.timer"):
     name: Unit
     """The timer; without a suffix, `.timer` is added."""
     service: str | tuple[str, ...] | None = None
-    """Text of the service of the same name. Default: the service exists already, or the timer names another unit."""
+    """Text of the service with the same name. Default: the service already exists, or the timer names another unit."""
     enable: bool | None = True
-    """Start the timer at boot (true) or not (false); left as it is if not declared."""
+    """Start the timer at boot (true) or not (false); null: unchanged."""
 
     @model_validator(mode="after")
     def _is_timer(self) -> Self:
         if parted(self.name, "timer")[1] != "timer":
-            raise ValueError(f"{self.name} is no timer: write {parted(self.name)[0]}.timer, or leave out the suffix")
+            raise ValueError(f"{self.name} is not a timer: write {parted(self.name)[0]}.timer, or leave out the suffix")
         return self
 
     def parts(self) -> Sequence[Part]:
-        """Return the files, then the timer. systemd reads the file of the service again when it has changed."""
+        """Return the files, then the timer. systemd reads the file of the service again after a change."""
         stem = parted(self.name, "timer")[0]
         timer = {"name": f"{stem}.timer", "enable": self.enable}
         own = Part("timer", "file.managed", self.managed(unit_path(f"{stem}.timer")))
@@ -150,10 +150,10 @@ class Timer(WithText, kind="systemd_unit.timer"):
 
 
 class Dropin(WithText, kind="systemd_unit.dropin"):
-    """A file with some settings of a unit, beside those of its own file; systemd reads it when it has changed.
+    """A drop-in file has some settings of a unit, in addition to its unit file; systemd reads it after a change.
 
-    Its parts are `file.managed` and a call of systemd. The settings apply to a unit that runs from its next start on:
-    set `running`, or let a `service.running` watch this state. inotify reports changes of the file.
+    Its parts are `file.managed` and a call of systemd. A running unit gets the settings at its next start: set
+    `running`, or make a `service.running` watch this state. inotify reports changes of the file.
 
     nginx.service:
       systemd_unit.dropin:
@@ -167,12 +167,12 @@ class Dropin(WithText, kind="systemd_unit.dropin"):
     file: Annotated[
         str, shaped(r"[A-Za-z0-9_@%+:,-][A-Za-z0-9_@%+:,.-]*", "the name of a drop-in file, without a directory", 200)
     ] = "holdfast.conf"
-    """Name of the file; without a suffix, `.conf` is added. systemd reads the files of a unit in the order of names."""
+    """Name of the file; without a suffix, `.conf` is added. systemd reads the files of a unit in order of names."""
     running: bool = False
     """Keep the unit running, too, and restart it when the file has changed."""
 
     def parts(self) -> Sequence[Part]:
-        """Return the file, then what makes it effective."""
+        """Return the file, then the state that makes it take effect."""
         stem, suffix = parted(self.name)
         name = self.file if self.file.endswith(".conf") else f"{self.file}.conf"
         managed = self.managed(f"{UNITS[0]}/{stem}.{suffix}.d/{name}", makedirs=True)

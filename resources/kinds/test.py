@@ -1,4 +1,4 @@
-"""`test.*`: states that change nothing, for trying requisites and reports. Their results are exactly Salt's."""
+"""`test.*`: states that change nothing, to try requisites and reports. Their results are exactly those of Salt."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Pretence(Resource, Refreshable):
     model_config = ConfigDict(extra="ignore")
 
     def action(self) -> bool:
-        """Return True: there is nothing to probe, so the kind cannot tell whether it needs to run."""
+        """Return True: there is nothing to probe, so the state cannot tell whether it needs to run."""
         return True
 
     async def refresh(self, ctx: Context, apply: bool) -> bool:
@@ -58,7 +58,7 @@ class Nop(Pretence, kind="test.nop"):
 
 
 class SucceedWithoutChanges(Pretence, kind="test.succeed_without_changes"):
-    """Succeeds, and changes nothing.
+    """Succeeds and changes nothing.
 
     quiet:
       test.succeed_without_changes
@@ -71,7 +71,7 @@ class SucceedWithoutChanges(Pretence, kind="test.succeed_without_changes"):
 
 
 class SucceedWithChanges(Pretence, kind="test.succeed_with_changes"):
-    """Succeeds, and reports a change each time.
+    """Succeeds and reports a change each time.
 
     loud:
       test.succeed_with_changes
@@ -96,7 +96,7 @@ class FailWithoutChanges(Pretence, kind="test.fail_without_changes"):
 
 
 class FailWithChanges(Pretence, kind="test.fail_with_changes"):
-    """Reports a change, and fails; without apply it only reports the change.
+    """Reports a change and fails; without apply, only reports the change.
 
     broken:
       test.fail_with_changes
@@ -135,11 +135,11 @@ class Configurable(Pretence, kind="test.configurable_test_state"):
     result: Chance = True
     """The result; `Random` decides at random."""
     comment: str = ""
-    """The comment. Default: a text that says the result."""
+    """The comment. Default: a text that names the result."""
     warnings: Texts = ()
     """Accepted; shown in the log."""
     allow_test_mode_failure: bool = False
-    """Let `result: false` apply without apply, too."""
+    """Use `result: false` without apply, too."""
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Report what is declared. Raises `Final` if the result is false."""
@@ -156,7 +156,7 @@ class Configurable(Pretence, kind="test.configurable_test_state"):
 
 
 def toss(value: bool | Literal["random"]) -> bool:
-    """Return the value, or a random one."""
+    """Return the value, or a random value."""
     return random.random() < 0.5 if value == "random" else value  # noqa: S311 - a result for tests
 
 
@@ -170,7 +170,7 @@ class ShowNotification(Pretence, kind="test.show_notification"):
     """
 
     text: str
-    """What to show."""
+    """The text to show."""
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Report the text."""
@@ -179,7 +179,7 @@ class ShowNotification(Pretence, kind="test.show_notification"):
 
 
 class CheckPillar(Pretence, kind="test.check_pillar"):
-    """Fails unless the pillar has these keys, with values of these types.
+    """Fails unless the pillar has these keys with values of these types.
 
     pillar_is_complete:
       test.check_pillar:
@@ -217,7 +217,7 @@ class CheckPillar(Pretence, kind="test.check_pillar"):
             f"{key} ({word})" for word in self.TYPES for key in getattr(self, word) if not self._fits(ctx, word, key)
         ]
         if wrong:
-            raise Final(f"the pillar lacks, or has as another type: {', '.join(wrong)}")
+            raise Final(f"the pillar lacks these keys, or their values have other types: {', '.join(wrong)}")
         ctx.report.comment = "the pillar has all declared keys and types"
         return True
 

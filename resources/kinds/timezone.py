@@ -1,4 +1,4 @@
-"""The time zone of the host, and whether its hardware clock has UTC."""
+"""The time zone of the host, and whether its hardware clock uses UTC."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from holdfast.resources.traits import Declaration, Edgeable, Reversible
 ZONES = "/usr/share/zoneinfo"
 LINK = "/etc/localtime"
 NAMED = "/etc/timezone"
-"""A file with the name of the zone, in some distributions; kept as it should be if it exists."""
+"""A file with the name of the zone in some distributions; managed only if it exists."""
 CLOCK = "/etc/adjtime"
-"""Its third line says whether the hardware clock has local time; a missing line means UTC."""
+"""A file whose third line says whether the hardware clock uses local time; a missing line means UTC."""
 DEVICE = "/dev/rtc"
 LIMIT = 1 << 20
-"""Greatest size of a file of a zone, in bytes."""
+"""Maximum size of the file of a zone, in bytes."""
 
 
 class System(Edgeable, Reversible, Resource, kind="timezone.system"):
     """The host has a time zone.
 
-    The link `/etc/localtime` and, where it exists, `/etc/timezone` are made as declared, with or without systemd, whose
-    own service (`timedatectl`) sees this at once. inotify reports changes of these files.
+    The state sets the link `/etc/localtime` and, if it exists, `/etc/timezone`, with or without systemd. systemd's own
+    service (`timedatectl`) sees the change at once. inotify reports changes of these files.
 
     Europe/Berlin:
       timezone.system:
@@ -49,14 +49,14 @@ class System(Edgeable, Reversible, Resource, kind="timezone.system"):
     ]
     """The zone: a file below /usr/share/zoneinfo."""
     utc: bool = True
-    """Let the hardware clock have UTC; false: leave it as it is, as in Salt."""
+    """Set the hardware clock to UTC; false: do not change it, as in Salt."""
 
     def desired(self) -> State:
-        """Return the zone, and that the hardware clock has UTC."""
+        """Return the zone, and that the hardware clock uses UTC."""
         return {"timezone": self.name, "named": self.name, **({"utc": True} if self.utc else {})}
 
     async def probe(self, ctx: Context) -> State:
-        """Return the present zone, the one in the file of its name, and whether the hardware clock has UTC."""
+        """Return the present zone, the zone in `/etc/timezone`, and whether the hardware clock uses UTC."""
         self._demand_zone()
         named = await present_text(ctx, NAMED)
         clock = (await present_text(ctx, CLOCK) or "").split("\n")
@@ -67,7 +67,7 @@ class System(Edgeable, Reversible, Resource, kind="timezone.system"):
         }
 
     def _demand_zone(self) -> None:
-        """Raise `Permanent` if there is no such zone."""
+        """Raise `Permanent` if the zone does not exist."""
         place, seen = found(f"{ZONES}/{self.name}", follow=True)
         if place is not None and seen is not None and stat.S_ISREG(seen.st_mode):
             return
@@ -83,7 +83,7 @@ class System(Edgeable, Reversible, Resource, kind="timezone.system"):
         raise Permanent(f"there is no time zone {self.name}" + (f": did you mean {near}?" if near else f" in {ZONES}"))
 
     def _zone(self) -> str:
-        """Return the zone to which the link leads; for a file, the declared one if the content is that of its zone."""
+        """Return the zone of the link's target; for a file, the declared zone if the content is that of the zone."""
         place, seen = found(LINK)
         if place is None or seen is None:
             return ""
@@ -109,7 +109,7 @@ class System(Edgeable, Reversible, Resource, kind="timezone.system"):
             await self._use_utc(ctx)
 
     async def _use_utc(self, ctx: Context) -> None:
-        """Write the time to the hardware clock as UTC, which notes that in its file; without a clock, only note it."""
+        """Set the hardware clock to UTC, which updates its file, too; without a clock, only update the file."""
         if paths.exists(DEVICE):
             await ctx.run("hwclock", "--systohc", "--utc", timeout=30)
             return
@@ -145,13 +145,13 @@ class System(Edgeable, Reversible, Resource, kind="timezone.system"):
         return super().contradicts(other)
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return the present zone; None if the link leads elsewhere or does not exist."""
+        """Return a declaration of the present zone; None if the link leads elsewhere or does not exist."""
         zone = await ctx.blocking(self._zone)
         known = found(f"{ZONES}/{zone}", follow=True)[1] if zone and not zone.startswith("/") else None
         return Declaration("timezone.system", {"name": zone, "utc": False}) if known is not None else None
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Return the zone and the clock where they change, as Salt does."""
+        """Return the zone and the clock as far as they change, as Salt does."""
         zone = {"timezone": self.name} if {"timezone", "named"} & {*delta.fields} else {}
         return {**zone, **({"utc": True} if "utc" in delta.fields else {})}
 
@@ -163,4 +163,4 @@ class System(Edgeable, Reversible, Resource, kind="timezone.system"):
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
-        return f"the time zone is {self.name} already"
+        return f"the time zone is already {self.name}"

@@ -29,7 +29,7 @@ from holdfast.resources.traits import Declaration, Edgeable, Recvable, Reversibl
 HASH = re.compile(r"[!*]{0,2}(\$[^$:\n]+\$[^:\n]+|_[./0-9A-Za-z]{19}|[./0-9A-Za-z]{13})|[!*]+|x")
 AGEING = ("date", "mindays", "maxdays", "inactdays", "warndays", "expire")
 LAST_DAY = 0x7FFFFFFF
-"""Highest number of days that the tools accept."""
+"""Maximum number of days that the tools accept."""
 PLAIN = ("uid", "home", "shell", "fullname", "roomnumber", "workphone", "homephone", "other")
 """Fields that are set as declared."""
 LOCAL = {"local": "accounts are always those of the host's own files"}
@@ -48,13 +48,13 @@ IGNORED = {
 
 
 PLAIN_TEXT = shaped(
-    r"[^:,\x00-\x1f\x7f]*", "text for a field of the account file: it must have no ':', no ',' and be one line"
+    r"[^:,\x00-\x1f\x7f]*", "text for a field of the account file: such text is one line without ':' and ','"
 )
 
 
 @accepts()
 def parse_group(value: object) -> object:
-    """Return a group as a number if it is digits, else as it is."""
+    """Return a group of digits as a number, and any other group unchanged."""
     return int(value) if isinstance(value, str) and value.isdigit() else value
 
 
@@ -71,7 +71,7 @@ class UserKind(Reversible, Resource):
         return (await user.info([self.name]))[self.name]
 
     async def inverse(self, ctx: Context) -> Declaration:
-        """Return the present account, or that there is none. The home directory and all files stay as they are."""
+        """Return a declaration of the present account or its absence. Files and the home directory do not change."""
         user = await self.user(ctx)
         if user is None:
             return Declaration("user.absent", {"name": self.name})
@@ -96,7 +96,7 @@ class UserKind(Reversible, Resource):
 
 
 class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
-    """An account exists, with the declared fields; other fields are left as they are.
+    """An account exists with the declared fields; other fields are not changed.
 
     alice:
       user.present:
@@ -115,10 +115,10 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
     gid: Annotated[Number | Account, BeforeValidator(parse_group)] | None = field(None)
     """Primary group, by name or number.
 
-    Default: left as it is. If it is missing, it is added again under the user's name, unless `usergroup` is false.
+    Default: unchanged. If the group is missing, it is added again under the user's name, unless `usergroup` is false.
     """
     usergroup: bool | None = field(None)
-    """At creation, make a primary group with the user's name. Default: as the platform does."""
+    """At creation, create a primary group with the user's name. Default: as the platform does."""
     groups: Owners | None = field(None)
     """Supplementary groups, which must exist; the primary group may be among them.
 
@@ -128,23 +128,21 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
     """Supplementary groups that the user joins if they exist."""
     remove_groups: bool = field(True)
     """Remove the user from groups that are not listed."""
-    home: Annotated[AbsPath, shaped("[^:\n]*", "a home directory: the account file has no place for a ':'")] | None = (
-        field(None)
+    home: Annotated[AbsPath, shaped("[^:\n]*", "a home directory: the account file cannot store a ':'")] | None = field(
+        None
     )
-    """Home directory; the content of the old one is not moved."""
+    """Home directory; the content of the old home directory is not moved."""
     createhome: bool = field(True)
-    """At creation, make the home directory."""
+    """At creation, create the home directory."""
     password: str | None = field(None, secret=True)
-    """Hash of the password, as crypt(3) writes it (`openssl passwd -6`)."""
+    """Hash of the password in the format of crypt(3) (`openssl passwd -6`)."""
     enforce_password: bool = field(True)
-    """Set the password again when somebody has changed it; false: set it only at creation."""
+    """Restore the password after a change; false: set it only at creation."""
     empty_password: bool = field(False)
     """Allow login without a password."""
     password_lock: bool | None = field(None)
-    """Lock the password, so that no login with it succeeds, or unlock it. Default: left as it is."""
-    shell: Annotated[AbsPath, shaped("[^:\n]*", "a shell: the account file has no place for a ':'")] | None = field(
-        None
-    )
+    """Lock the password, so that no login with it succeeds, or unlock it. Default: unchanged."""
+    shell: Annotated[AbsPath, shaped("[^:\n]*", "a shell: the account file cannot store a ':'")] | None = field(None)
     """Login shell."""
     unique: bool = field(True)
     """Refuse a uid that another user has."""
@@ -159,7 +157,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
     homephone: Annotated[Text, PLAIN_TEXT] | None = field(None)
     """Telephone at home."""
     other: (
-        Annotated[Text, shaped(r"[^:\x00-\x1f\x7f]*", "text for the account file: it must have no ':' and be one line")]
+        Annotated[Text, shaped(r"[^:\x00-\x1f\x7f]*", "text for the account file: such text is one line without ':'")]
         | None
     ) = field(None)
     """The rest of the comment field."""
@@ -184,7 +182,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
     @classmethod
     def _hash(cls, password: str | None) -> str | None:
         if password and not HASH.fullmatch(password):
-            raise ValueError("a password is declared as its hash: make one with `openssl passwd -6`")
+            raise ValueError("the password must be a hash: make one with `openssl passwd -6`")
         return password
 
     @model_validator(mode="after")
@@ -194,17 +192,17 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         return self
 
     def touches(self) -> tuple[Uid, ...]:
-        """Return the groups, with that of the user's name if the user may need it, and the home directory."""
+        """Return the groups, including that of the user's name if the user may need it, and the home directory."""
         own = (self.name,) if self._keeps_group else ()
         groups = tuple([("group", name) for name in (*own, *(self.groups or ()), *self.optional_groups)])
         return (*groups, *((("path", self.home),) if self.home else ()))
 
     def offers(self) -> tuple[Uid, ...]:
-        """Return the user, and the home directory if it is created."""
+        """Return the user and, if it is created, the home directory."""
         return (*self.uids(), *((("path", self.home),) if self.home and self.createhome else ()))
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the groups, and the parent of the home directory."""
+        """Return the groups and the parent of the home directory."""
         primary = [Dependency("group", self.gid)] if isinstance(self.gid, str) else []
         several = [Dependency("group", name) for name in self.groups or ()] + [
             Dependency("group", name, vital=False) for name in self.optional_groups
@@ -228,11 +226,11 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
 
     @property
     def _keeps_group(self) -> bool:
-        """Whether a missing primary group is added again: another program may have removed it."""
+        """Whether a missing primary group, which another program may have removed, is added again."""
         return self.gid is None and self.usergroup is not False
 
     async def probe(self, ctx: Context) -> State:
-        """Return the present account, field by field; None if there is none."""
+        """Return the fields of the present account; None if there is none."""
         user = await self.user(ctx)
         if user is None:
             return None
@@ -245,7 +243,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         return seen | self._seen_password(user)
 
     def _seen_password(self, user: User) -> dict[str, Any]:
-        """Return the present hash and lock, or the declared ones if they cannot be read or must not be changed."""
+        """Return the present hash and lock, or the declared values if they cannot be read or must not be changed."""
         kept = self.password is not None and not self.enforce_password
         password = self.password if kept or user.password is None else user.password
         if self.password_lock is None:
@@ -273,7 +271,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Probe and repair as usual, but change numbers that files on disk refer to only if that is allowed."""
+        """Probe and repair as usual, but change uid and gid, to which files refer, only if the state allows it."""
         if state := await self.probe(ctx):
             self._demand_allowed(state)
         right = await super().check_apply(ctx, apply)
@@ -282,7 +280,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         return right
 
     def _demand_allowed(self, state: Mapping[str, Any]) -> None:
-        """Raise `Permanent` if uid or gid of the present account would change, and the state does not allow that."""
+        """Raise `Permanent` if the uid or gid of the present account would change but the state does not allow it."""
         for name, allowed in (("uid", self.allow_uid_change), ("gid", self.allow_gid_change)):
             wanted = getattr(self, name)
             if wanted is not None and state[name] != wanted and not allowed:
@@ -292,7 +290,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
                 )
 
     def needs(self) -> tuple[Need, ...]:
-        """Return the functions that query and watch accounts, and those that make the account as declared."""
+        """Return the functions that query, watch and repair accounts."""
         wanted = self.desired() or {}
         password = ("set_password",) if "password" in wanted else ()
         lock = ("set_lock",) if self.password_lock is not None else ()
@@ -330,7 +328,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
             await user.set_lock(self.name, self.password_lock)
 
     async def _groups(self, ctx: Context, wanted: tuple[str, ...]) -> tuple[str, ...]:
-        """Return all supplementary groups to set: the wanted ones but the primary group, and those kept."""
+        """Return the supplementary groups to set: the wanted groups without the primary group, and groups to keep."""
         user = await self.user(ctx)
         keep = user.groups if user and (not self.remove_groups or self.groups is None) else ()
         primary = await _primary_group.among(ctx, wanted, self.gid, user)
@@ -354,7 +352,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
 
 
 class Absent(UserKind, kind="user.absent"):
-    """The account does not exist.
+    """An account does not exist.
 
     guest:
       user.absent:

@@ -20,7 +20,7 @@ from holdfast.resources.kinds._commands import reason
 from holdfast.resources.kinds._pip import FOREIGN, OLD, Choosing, RequirementFiles, Requirements, Versions, spec
 
 MINUTES = 5 * 60.0
-"""Seconds that the creation may take: pip is unpacked into the environment."""
+"""Time limit of the creation, in seconds: it unpacks pip into the environment."""
 
 Program = Annotated[str, shaped(r"/[^\x00-\x1f\x7f]+|[A-Za-z0-9_][A-Za-z0-9._-]*", "the name or path of a program")]
 
@@ -28,9 +28,9 @@ Program = Annotated[str, shaped(r"/[^\x00-\x1f\x7f]+|[A-Za-z0-9_][A-Za-z0-9._-]*
 class Managed(Choosing, kind="virtualenv.managed"):
     """A virtual environment of Python exists, with the declared packages.
 
-    Python's own `venv` makes it. It is made again, with its packages kept, if its Python is missing or if its creation
-    was interrupted. As root, it is not made where another user could change it: give `user`. inotify reports changes of
-    its directories of programs and of packages, and of the files of requirements.
+    Python's own `venv` creates the environment. If its Python is missing or its creation was interrupted, the state
+    creates it again and keeps its packages. As root, the state refuses to create it where another user could change it:
+    set `user`. inotify reports changes of its directories of programs and packages, and of the requirements files.
 
     /srv/app/venv:
       virtualenv.managed:
@@ -46,10 +46,10 @@ class Managed(Choosing, kind="virtualenv.managed"):
         "extra_search_dir": "venv uses the pip that comes with Python",
         "never_download": "venv downloads nothing",
         "pip_ignore_installed": "a new environment has no packages",
-        "venv_bin": "Python's own venv makes the environment",
+        "venv_bin": "Python's own venv creates the environment",
     }
     refused: ClassVar[Mapping[str, str]] = {
-        "clear": "each check would remove all packages; use file.absent for one time",
+        "clear": "each check would remove all packages; use file.absent to do this once",
         "pip_upgrade": "use pip.installed with `upgrade`, or pip.uptodate, for this environment",
     }
 
@@ -60,11 +60,11 @@ class Managed(Choosing, kind="virtualenv.managed"):
     )
     """Python of a new environment: a program or its path."""
     system_site_packages: bool = field(False)
-    """A new environment also has the packages of that Python."""
+    """Make the packages of that Python available in a new environment, too."""
     prompt: Line | None = field(None)
     """Prompt that a new environment shows in shells. Default: the name of its directory."""
     requirements: RequirementFiles = field(())
-    """Files of requirements to install."""
+    """Requirements files to install."""
     pip_pkgs: Requirements = field(())
     """Requirements to install, such as `django>=4.2,<5`."""
     pip_no_cache_dir: bool = field(False)
@@ -79,7 +79,7 @@ class Managed(Choosing, kind="virtualenv.managed"):
 
     @property
     def wanted(self) -> list[str]:
-        """The requirements, as the interface has them."""
+        """The requirements in the form of the interface."""
         return [*self.pip_pkgs, *(f"@{path}" for path in self.files(self.requirements))]
 
     def variables(self) -> dict[str, str]:
@@ -91,7 +91,7 @@ class Managed(Choosing, kind="virtualenv.managed"):
         return {name: value for name, value in given.items() if value} | super().variables()
 
     async def wrong(self, pip: LanguageInterface) -> dict[str, str]:
-        """Return the requirements that are not met."""
+        """Return the unmet requirements."""
         return await pip.unmet(self.wanted, self.name, self.runas) if self.wanted else {}
 
     async def repair(self, pip: LanguageInterface, wrong: Mapping[str, str], *, test: bool) -> ChangeSet:
@@ -109,7 +109,7 @@ class Managed(Choosing, kind="virtualenv.managed"):
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Make the environment, then install packages in it."""
+        """Create the environment, then install packages in it."""
         if await self._is_whole(ctx):
             return await super().check_apply(ctx, apply)
         made = Effect(("create",), f"the virtual environment {self.name}")
@@ -136,7 +136,7 @@ class Managed(Choosing, kind="virtualenv.managed"):
         return False
 
     async def _is_whole(self, ctx: Context) -> bool:
-        """Return whether the environment has a Python, and `activate`, which venv writes last."""
+        """Return whether the environment has a Python and `activate`, which venv writes last."""
         python, last = f"{self.name}/bin/python", f"{self.name}/bin/activate"
         done = await ctx.run("test", "-x", python, "-a", "-f", last, user=self.runas, check=False)
         return done.retcode == 0
@@ -146,12 +146,12 @@ class Managed(Choosing, kind="virtualenv.managed"):
         return (("path", self.name),)
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Add the directory above."""
+        """Add the parent directory."""
         return (lies_in(self.name, vital=False), *super().dependencies())
 
 
 def _demand_trusted(path: str) -> None:
-    """Raise `Permanent` if another user could change what is made at a path: the nearest directory above counts."""
+    """Raise `Permanent` if another user could change an environment at a path: the nearest existing parent counts."""
     for parent in (path, *map(str, PurePosixPath(path).parents)):
         try:
             place = paths.at(parent, follow=True)
@@ -161,10 +161,10 @@ def _demand_trusted(path: str) -> None:
         except FileNotFoundError:
             continue
         except paths.Unsafe as error:
-            raise Permanent(f"cannot make {path} as root: {error}; set `user` to the user that it belongs to") from None
+            raise Permanent(f"cannot make {path} as root: {error}; set `user` to the user to whom it belongs") from None
 
 
 def _why(done: Completed) -> str:
-    """Return why venv failed, with what to do on Debian, which has it in a package of its own."""
+    """Return why venv failed, with a hint for Debian, which has venv in a package of its own."""
     missing = "ensurepip" in done.stdout + done.stderr or "No module named venv" in done.stderr
     return f"{reason(done)}; install python3-venv" if missing else reason(done)

@@ -284,7 +284,7 @@ async def test_a_service_that_nothing_tells_about_is_an_error(tmp_path, kind, fa
     """
     ctx = context(tmp_path, service=Services(active=None, state="unknown"))
 
-    with pytest.raises(Permanent, match="cannot tell whether it runs") if fails else nullcontext():
+    with pytest.raises(Permanent, match="it is unknown whether it runs") if fails else nullcontext():
         await declare(f"service.{kind}").check_apply(ctx, False)
 
 

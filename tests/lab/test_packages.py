@@ -164,7 +164,7 @@ def test_failures_have_the_messages_of_apt(driver: Driver):
             driver.apply("pkg.installed", name)
     planned = driver.plan("pkg.installed", "tinny")
     assert planned.changes == {"tinny": {"old": "", "new": "installed"}}
-    assert planned.comment.startswith("would install tinny; as things are now this would fail: cannot install tinny:")
+    assert planned.comment.startswith("would install tinny; at present this would fail: cannot install tinny:")
 
 
 def test_lists_are_fetched_if_a_package_is_not_found(host: Host, driver: Driver):

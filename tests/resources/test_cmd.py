@@ -75,10 +75,10 @@ def test_signals_are_named_in_several_ways(written, name):
     ("written", "told"),
     [
         ("SIGTREM", "'SIGTREM' is not a signal: did you mean TERM?"),
-        ("interrupt", "'interrupt' is not a signal: write a name like INT, TERM or QUIT"),
-        (99, "99 is not a signal: write a name like INT, TERM or QUIT"),
+        ("interrupt", "'interrupt' is not a signal: write a name such as INT, TERM or QUIT"),
+        (99, "99 is not a signal: write a name such as INT, TERM or QUIT"),
         (True, "True is not a signal"),
-        ("STOP", "'STOP' does not end a command: write a signal like INT, TERM or QUIT"),
+        ("STOP", "'STOP' does not end a command; write a signal such as INT, TERM or QUIT"),
     ],
 )
 def test_wrong_signals_are_refused_with_a_hint(written, told):

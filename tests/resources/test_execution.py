@@ -157,7 +157,7 @@ async def test_the_names_of_packages_are_not_those_of_secrets():
         ({"service.restart": []}, r"missing a required argument: 'name'; it takes name, no_block=False"),
         ({"service.restart": ["x", {"wait": 3}]}, r"unexpected keyword argument 'wait'"),
         ({"service.restart": "x"}, r"must be a list: write `\[ARGUMENT, \.\.\.\]`"),
-        ({"service.restart": ["x"], "user": "x"}, r"give it to one of the functions"),
+        ({"service.restart": ["x"], "user": "x"}, r"pass it to one of the functions"),
         ({"name": "cmd.run", "args": "x"}, r"args must be a list"),
         ({}, r"no function calls"),
     ],

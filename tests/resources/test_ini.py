@@ -160,18 +160,18 @@ def test_line_ends_are_kept():
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ({"a": {"x\ny": 1}}, "is not the name of an option: it is one line"),
+        ({"a": {"x\ny": 1}}, "is not the name of an option: a name is one line"),
         ({"a": {"#x": 1}}, "does not begin like a comment"),
         ({"a": {"[x]": 1}}, "is not the name of an option"),
         ({"a": {"x=y": 1}}, "contains the separator"),
         ({"a": {"x": "1\0"}}, "NUL"),
         ({"a": {"x": "1\r[b]"}}, "carriage return"),
-        ({"a": {"x": "1\n\n2"}}, "a further line of a value cannot be empty"),
+        ({"a": {"x": "1\n\n2"}}, "lines of a value after the first cannot be empty"),
         ({"a": {"x": "1\n# 2"}}, "begin like a comment"),
-        ({"a": {"x": None}}, "is no value of an option"),
-        ({"a": {"x": [1]}}, "is no value of an option"),
+        ({"a": {"x": None}}, "is not a value of an option"),
+        ({"a": {"x": [1]}}, "is not a value of an option"),
         ({"a]\n[b": {"x": 1}}, "is not the name of a section"),
-        ({" a": {"x": 1}}, "without blanks around it"),
+        ({" a": {"x": 1}}, "without surrounding blanks"),
     ],
 )
 def test_names_and_values_that_ini_files_cannot_have_are_refused(sections, message):
@@ -199,7 +199,7 @@ def test_a_new_option_does_not_swallow_an_indented_line():
 def test_a_file_that_would_be_read_differently_is_not_written(monkeypatch):
     """The edited text is parsed once more before it is written."""
     monkeypatch.setattr("holdfast.resources.kinds._ini.IniText.put", lambda *_: None)
-    with pytest.raises(Permanent, match="'x' would be read as something else in an ini file"):
+    with pytest.raises(Permanent, match="'x' would be read differently in an ini file"):
         OptionsPresent.declare("/f", sections={"a": {"x": "2"}}).edited("[a]\n", ())
 
 

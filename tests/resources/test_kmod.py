@@ -144,7 +144,7 @@ def test_a_parameter_waits_for_its_module():
 def test_what_is_no_name_of_a_module_is_refused(name):
     """Options belong into a file of modprobe."""
     for arguments in ({"name": name}, {"name": "x", "mods": [name]}):
-        with pytest.raises(ValidationError, match=r"options of a module belong in"):
+        with pytest.raises(ValidationError, match=r"write options of a module into"):
             Present.declare(**arguments)
 
 

@@ -46,7 +46,7 @@ def zones(tmp_path, monkeypatch):
 
 
 async def test_a_name_that_the_kernel_refuses_is_not_kept_for_the_next_boot(ctx, tmp_path, monkeypatch):
-    """A container may lack the right to change the name."""
+    """A container may not be permitted to change the name."""
 
     def refuse(_):
         raise PermissionError(errno.EPERM, "Operation not permitted")
@@ -218,5 +218,5 @@ async def test_a_compilation_that_fails_is_told(ctx, monkeypatch, tmp_path):
 async def test_a_system_without_a_known_file_needs_its_name(ctx, monkeypatch):
     """On Alpine, for example, the file of the locale must be declared."""
     monkeypatch.setattr(locale.paths, "exists", lambda _: False)
-    with pytest.raises(Permanent, match=r"cannot tell which file has the locale of this system: .*name the file"):
+    with pytest.raises(Permanent, match=r"the file with the locale of this system is unknown: .*name the file"):
         await locale.System.declare("C.UTF-8").check_apply(ctx, False)

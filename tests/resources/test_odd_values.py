@@ -137,7 +137,7 @@ async def attempt(kind: str, case: dict[str, Any], steps: tuple[Any, ...], odd: 
         demand_clear(str(error))
         return "failed"
     repeats = f"{kind} {steps[0]}" in UNSETTLED or acts(resource) or "again" in case or bool(case.get("commands"))
-    assert right or repeats or again.argvs, "what was written is read as something else"
+    assert right or repeats or again.argvs, "what was written is read differently"
     return "passed"
 
 

@@ -276,5 +276,5 @@ async def test_an_error_of_a_source_does_not_show_the_query_of_its_url(tmp_path)
         with pytest.raises(Permanent, match=r"https://x\.example\.org/a: it is not UTF-8"):
             broken(b"\xff", PRIVATE_URL)
     ctx = FakeContext(tmp_path, sources={PRIVATE_URL: "no hash"})
-    with pytest.raises(Permanent, match=r"a has no hash of it$"):
+    with pytest.raises(Permanent, match=r"a has no hash for it$"):
         await declared_digest(ctx, PRIVATE_URL, "x")

@@ -271,7 +271,7 @@ def test_a_systemd_unit_is_a_file_and_a_service_that_watches_it(compile_tree, pr
     assert whole.identity == "systemd_unit.running[app@one]"
     assert replace(whole, low={}).requisites == {"watch": (0, 1)}
     (problem,) = problems("app: systemd_unit.running\n")
-    assert r'give either contents, such as "[Service]\nRestart=always", or source' in problem.message
+    assert r'set either contents, such as "[Service]\nRestart=always", or source' in problem.message
 
 
 def test_a_timer_is_two_files_and_the_timer(compile_tree, problems):
@@ -287,7 +287,7 @@ def test_a_timer_is_two_files_and_the_timer(compile_tree, problems):
     only = compile_tree("app.timer:\n  systemd_unit.timer:\n    - contents: x\n").calls
     assert [call.resource.name for call in only] == ["/etc/systemd/system/app.timer", "app.timer", "app.timer"]
     (problem,) = problems(f"app.service:\n  systemd_unit.timer:\n{texts}")
-    assert "app.service is no timer: write app.timer" in problem.message
+    assert "app.service is not a timer: write app.timer" in problem.message
     (problem,) = problems("app: systemd_unit.timer\n")
     assert r'such as "[Timer]\nOnCalendar=daily", or source' in problem.message
 

@@ -1,4 +1,4 @@
-"""What all kinds of shell commands have in common: how a command runs, what it reports, and what it watches."""
+"""Base of the kinds of shell commands: how a command runs, what it reports, and what it watches."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from holdfast.resources.watches import either, lines
 
 TRUE = frozenset({"yes", "true", "on", "1"})
 COMBINED = "combined"
-"""Key of both outputs in the order in which they were written; with this key they cannot be sent separately."""
+"""Key of both outputs in the order in which they were written; a state with this key cannot send them separately."""
 WATCHED = 4096
-"""Greatest length of the kept output of a watching command, in bytes."""
+"""Maximum size, in bytes, of the kept output of a watching command."""
 
 
 class Command(TakingVariables, Edgeable, Sendable, Recvable, Resource, Refreshable):
@@ -57,44 +57,44 @@ class Command(TakingVariables, Edgeable, Sendable, Recvable, Resource, Refreshab
         "runas_password": "Windows only",
         "reset_system_locale": "commands always run in C.UTF-8, unless env says otherwise",
         "ignore_timeout": "a command that exceeds its timeout is killed",
-        "output_encoding": "output is taken as UTF-8",
+        "output_encoding": "output is read as UTF-8",
         "raise_err": "a failure is always reported",
         "clean_env": "the environment is always clean",
     }
 
     name: Given
-    """The command; the ID of the state if the state gives no name."""
+    """The command. Default: the ID of the state."""
     cwd: RootedPath | None = None
     """Directory to run in. Default: the home directory of the user, or / if there is none."""
     env: Annotated[dict[str, str], BeforeValidator(parse_env)] | None = None
     """Variables added to a clean environment."""
     runas: Owner | None = None
-    """User to run as. Default: the agent's."""
+    """User to run as. Default: the agent's user."""
     group: Owner | None = None
     """Group to run as."""
-    shell: Annotated[Given, shaped(r"/.*|[^/]+", "a shell: write its absolute path")] = "/bin/sh"
+    shell: Annotated[Given, shaped(r"/.*|[^/]+", "the absolute path of a shell")] = "/bin/sh"
     """The shell that reads the command."""
     python_shell: bool = True
-    """False: run the command without a shell, split into words."""
+    """False: split the command into words and run it without a shell."""
     stdin: Annotated[str | None, BeforeValidator(parse_text)] = None
     """Standard input of the command."""
     timeout: float | None = field(None, unit="seconds", gt=0)
-    """Seconds after which the command is ended, with all processes that it has started.
+    """Seconds after which the agent ends the command and all processes that it has started.
 
-    The run has then failed, and is retried only if `retry` is set.
+    The run then fails. It is retried only if `retry` is set.
 
-    The agent finds the descendants by a control group (the installed service), or by a subreaper of the command. If
-    /proc does not list them, only the process group is ended, and a process that has called setsid continues. A process
+    The agent finds the descendants by a control group (the installed service) or by a subreaper of the command. If
+    /proc does not list them, it ends only the process group, and a process that has called setsid continues. A process
     that a service has started for the command (systemd-run, at) always continues.
     """
     stop_signal: Annotated[str, BeforeValidator(parse_signal)] = "TERM"
-    """Signal that asks the command to end: INT, SIGINT, or a number. It is killed half a second later."""
+    """Signal that asks the command to end: INT, SIGINT, or a number. The command is killed half a second later."""
     umask: Umask | None = None
-    """Umask, octal digits."""
+    """Umask as octal digits."""
     stateful: bool | dict[str, Any] | tuple[dict[str, Any], ...] = False
     """The last line of output says what the command did: `changed=yes comment='...'`, or the same as JSON.
 
-    `test_name: COMMAND` instead of true: without apply this command runs. It must change nothing, and says what would
+    `test_name: COMMAND` instead of true: without apply, this command runs. It must change nothing and report what would
     be done.
     """
     success_retcodes: Annotated[tuple[int, ...], BeforeValidator(parse_statuses)] = ()
@@ -106,13 +106,13 @@ class Command(TakingVariables, Edgeable, Sendable, Recvable, Resource, Refreshab
     hide_output: bool = False
     """Keep stdout and stderr out of reports and logs."""
     output_loglevel: str | None = None
-    """`quiet` hides the output from reports and logs, as hide_output does; other values change nothing."""
+    """`quiet` hides the output from reports and logs, as hide_output does; other values have no effect."""
     prepend_path: str | None = None
-    """Directories in front of PATH, separated by colons."""
+    """Directories to put before PATH, separated by colons."""
     root: RootedPath | None = None
     """Directory to chroot into; needs root."""
     bg: Annotated[bool, AfterValidator(demand_foreground)] = False
-    """Running commands in the background is not supported: true is refused."""
+    """Must be false: Holdfast does not run commands in the background."""
 
     def dependencies(self) -> tuple[Dependency, ...]:
         """Return the program, the directory, the user and the group."""
@@ -134,7 +134,7 @@ class Command(TakingVariables, Edgeable, Sendable, Recvable, Resource, Refreshab
         return self.name
 
     def with_variables(self, variables: Mapping[str, str]) -> Mapping[str, Any]:
-        """Return the environment, in which the state's own variables win."""
+        """Return a copy with these variables in the environment; the state's own variables take precedence."""
         return {"env": {**variables, **(self.env or {})}}
 
     def action(self) -> bool:
@@ -153,7 +153,7 @@ class Command(TakingVariables, Edgeable, Sendable, Recvable, Resource, Refreshab
         """Run the command in `name`, or report that it would run."""
         command = self.name if apply else self._rehearsal()
         if command is None:
-            # As in Salt: a stateful command may change something, any other command always does.
+            # As in Salt, a stateful command may change something, and any other command always does.
             ctx.report.changes = {} if self.stateful else {"cmd": self.name}
             ctx.report.did(Effect(("run",), repr(self.name)), applied=False)
             return False
@@ -161,12 +161,12 @@ class Command(TakingVariables, Edgeable, Sendable, Recvable, Resource, Refreshab
         return self.conclude(ctx, await self.start(ctx, command, *argv), command)
 
     def _rehearsal(self) -> str | None:
-        """Return the test command of a stateful command, which only says what would be done; None if there is none."""
+        """Return the test command of a stateful command, which only reports what would be done; None without one."""
         parts = self.stateful if isinstance(self.stateful, tuple) else (self.stateful,)
         return next((str(part["test_name"]) for part in parts if isinstance(part, dict) and "test_name" in part), None)
 
     async def start(self, ctx: Context, shown: str, *argv: str) -> Completed:
-        """Run an argument list as the fields say; errors show `shown` in its place.
+        """Run an argument list according to the fields; errors show `shown` instead.
 
         Raises `Permanent` or `Temporary` if it cannot be run, `Overdue` if it exceeds its timeout.
         """
@@ -244,9 +244,9 @@ class Command(TakingVariables, Edgeable, Sendable, Recvable, Resource, Refreshab
         )
 
     def _by_its_own_word(self, ctx: Context, out: str) -> bool:
-        """Report what the last line of a stateful command says; no output means no change.
+        """Report the result from the last line of a stateful command; no output means no change.
 
-        Returns whether the line can be understood.
+        Returns whether the line can be parsed.
         """
         words = parse_verdict(out) if out.strip() else {}
         if words is None:
@@ -258,26 +258,26 @@ class Command(TakingVariables, Edgeable, Sendable, Recvable, Resource, Refreshab
 
 
 class Active(Command, Reactive):
-    """Commands that run by themselves, and again at each event of what they watch."""
+    """Commands that run on their own, and again at each event of the files or the command that they watch."""
 
     reaction: ClassVar[frozenset[str]] = frozenset({"watch_files", "watch_cmd"})
 
     watch_files: Paths = ()
-    """Files and directories: the agent runs the command again when one of them changes, if the guards allow it.
+    """Files and directories: when one of them changes, the agent runs the command again if the guards allow it.
 
     Changes while the agent is stopped are not noticed. `poll` replaces this watch.
     """
     watch_cmd: Given | None = field(None)
-    """A command that keeps running: for each line that it writes the agent runs `name` again, if the guards allow it.
+    """A command that keeps running: for each line that it writes, the agent runs `name` again if the guards allow it.
 
-    Lines within a quarter of a second are one event. A command that writes without end waits for the agent. The
-    watching command runs as the command itself does: in the shell, with its user, directory and environment. If it
-    ends, the agent starts it again after growing delays; meanwhile the state is `unwatched`. When the state is removed
-    or changed, the agent ends the watching command and all processes that it has started. `poll` replaces this watch.
+    Lines within a quarter of a second are one event. A command that writes faster has to wait for the agent. The
+    watching command runs like the command itself: in the shell, with its user, directory and environment. If it ends,
+    the agent starts it again after growing delays; meanwhile the state is `unwatched`. When the state is removed or
+    changed, the agent ends the watching command and all processes that it has started. `poll` replaces this watch.
     """
 
     def reacts(self) -> bool:
-        """Return whether the state gives something to watch."""
+        """Return whether the state declares something to watch."""
         return bool(self.watch_files or self.watch_cmd)
 
     def watch(self, ctx: Context) -> Watch:

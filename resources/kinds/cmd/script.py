@@ -27,7 +27,7 @@ class Script(FromSources, Active, kind="cmd.script"):
     """
 
     name: Given
-    """URL of the script, or a title if `source` is given; the ID of the state if the state gives no name."""
+    """URL of the script; with `source`, only a title. Default: the ID of the state."""
     source: str | None = None
     """URL of the script. Default: the name."""
     args: str = ""
@@ -37,18 +37,18 @@ class Script(FromSources, Active, kind="cmd.script"):
     context: Variables | None = None
     """Variables of the template."""
     defaults: Variables | None = None
-    """Variables of the template where `context` has none."""
+    """Variables of the template that `context` does not define."""
 
     def program(self) -> str:
-        """Return the path of the script, if it is on this host."""
+        """Return the path of the script if it is on this host."""
         return (self.source or self.name).removeprefix("file://")
 
     def used_sources(self) -> tuple[UsedSource, ...]:
-        """Return the script: with new content the state counts as a new action, which runs."""
+        """Return the script, so that new content makes the state a new action, which runs."""
         return (UsedSource(self._parts()[0], template=self.template is not None),)
 
     def _parts(self) -> tuple[str, str]:
-        """Return the URL of the script, and its arguments."""
+        """Return the URL of the script and its arguments."""
         url, _, words = (self.source, "", self.args) if self.source else self.name.partition(" ")
         return url, words or self.args
 
@@ -59,7 +59,7 @@ class Script(FromSources, Active, kind="cmd.script"):
             ctx.report.did(Effect(("run",), f"the script {url}"), applied=False)
             return False
         user = await ctx.blocking(account, self.runas) if self.runas else None
-        # Root must execute or render only what root owns.
+        # Root must execute or render only files that root owns.
         script = await ctx.source(url, trusted=bool(self.template) or user is None or user.uid in paths.trusted_uids())
         if self.template:
             variables = {**(self.defaults or {}), **(self.context or {})}
@@ -72,6 +72,6 @@ class Script(FromSources, Active, kind="cmd.script"):
         finally:
             with suppress(
                 FileNotFoundError, IsADirectoryError
-            ):  # a script may remove itself, or its user may put a directory there
+            ):  # a script may remove itself, or its user may put a directory in its place
                 place.unlink(own=True)
         return self.conclude(ctx, done, url)

@@ -38,7 +38,7 @@ URL = re.compile(
 FOREIGN = {"password": "Windows only", "output_encoding": "names of files are shown as UTF-8"}
 REF = (
     r"(?![-./])(?!.*(?:\.\.|//|@\{|\.lock$|[./]$))[^\x00-\x20\x7f~^:?*\[\\]+",
-    "a name that git allows: it has no blanks, none of ~^:?*[\\, and does not begin with - . or /",
+    "a name that git allows: a name has no blanks, none of ~^:?*[\\, and does not begin with - . or /",
 )
 Rev = Annotated[Text, shaped(*REF, 255)]
 """A branch, a tag or a commit."""

@@ -28,7 +28,7 @@ Key = Annotated[
     str,
     shaped(
         r"[A-Za-z0-9-]+(\.[^\x00-\x1f\x7f]+)?\.[A-Za-z][A-Za-z0-9-]*",
-        "the name of a setting of git: it has a section and a key, such as user.email",
+        "the name of a setting of git: a name has a section and a key, such as user.email",
         1024,
     ),
 ]

@@ -30,7 +30,7 @@ SAVED: Mapping[str, tuple[str, str]] = {
 }
 """Family of systems -> the files with the rules of IPv4 and of IPv6 that it loads at boot."""
 Name = shaped(
-    r"(?![-!])[^\s\x00-\x1f\x7f/]+", "a name of iptables: it has no blanks, and does not begin with - or !", 64
+    r"(?![-!])[^\s\x00-\x1f\x7f/]+", "a name of iptables: a name has no blanks and does not begin with - or !", 64
 )
 Table = Annotated[str, Name]
 Chain = Annotated[Text, Name]

@@ -29,7 +29,8 @@ COLUMNS = ("device", "name", "fstype", "opts", "dump", "pass_num")
 """Names of the fields of a line that `match_on` accepts."""
 
 Device = Annotated[
-    Text, shaped(r"(?!-)[^\x00-\x1f\x7f]+", "a device: it has no control characters and does not begin with a dash")
+    Text,
+    shaped(r"(?!-)[^\x00-\x1f\x7f]+", "a device: a device has no control characters and does not begin with a dash"),
 ]
 FileSystem = Annotated[str, shaped(r"(?!-)[A-Za-z0-9_.,+-]+", "the type of a file system, such as ext4", 255)]
 Number = Annotated[int, Field(ge=0, le=9)]
