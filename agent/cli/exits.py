@@ -71,5 +71,6 @@ _REFUSED = {
     "not-understood": ExitCode.FOREIGN,
     "busy": ExitCode.NO_AGENT,
     "gone": ExitCode.FAILED,
+    "bug": ExitCode.BUG,
 }
 """Reason why the agent could not be asked -> exit code."""

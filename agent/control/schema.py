@@ -33,9 +33,11 @@ SOCKET_PATH_LIMIT = 107
 """Most bytes of the address of a unix socket."""
 
 
-Refusal = Literal["", "no-agent", "not-permitted", "not-understood", "busy", "gone"]
-"""Reason for programs why a request has failed. Empty: the agent has understood the request and refuses it. `gone`: the
-requested data is no longer kept. `busy`: the agent has done nothing, and may accept the same request later.
+Refusal = Literal["", "no-agent", "not-permitted", "not-understood", "busy", "gone", "bug"]
+"""Reason for programs why a request has failed. Empty: the agent has understood the request and refuses it.
+
+`gone`: the requested data is no longer kept. `busy`: the agent has done nothing, and may accept the same request later.
+`bug`: the handler of the request has failed.
 """
 REFUSALS: tuple[Refusal, ...] = get_args(Refusal)
 

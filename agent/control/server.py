@@ -15,6 +15,7 @@ from holdfast.agent.connections import BACKLOG, Connections
 from holdfast.agent.control.answers import encoded, send
 from holdfast.agent.control.connection import ClientConnection, Peer, peer_of
 from holdfast.agent.control.decoding import read_request
+from holdfast.agent.control.handling import answer_of
 from holdfast.agent.control.request import ControlRequest
 from holdfast.agent.control.schema import LIMIT, ControlError, ControlResponse, encode
 from holdfast.agent.control.socket_file import SocketFile
@@ -66,7 +67,7 @@ class ControlServer:
             )
             if isinstance(request, ControlError):
                 raise request
-            response = ControlResponse(ok=True, data=await request.answer(self._agent, client))
+            response = ControlResponse(ok=True, data=await answer_of(request, self._agent, client))
         except ControlError as error:
             response = ControlResponse(ok=False, error=str(error), code=error.code)
         await send(response, self._encoded, writer)

@@ -21,6 +21,7 @@ from holdfast.agent.connections import BACKLOG, Connections
 from holdfast.agent.control.answers import PATIENCE, encoded, send
 from holdfast.agent.control.connection import ClientConnection, Peer, peer_of
 from holdfast.agent.control.decoding import read_request, requests
+from holdfast.agent.control.handling import answer_of
 from holdfast.agent.control.request import ControlRequest
 from holdfast.agent.control.schema import LIMIT, ControlError, ControlResponse, encode, plain
 from holdfast.agent.control.socket_file import SocketFile
@@ -189,9 +190,9 @@ class ViewServer:
                 "not-permitted",
             )
         if request.stream:
-            return await request.answer(self._agent, client)
+            return await answer_of(request, self._agent, client)
         async with self._turns.turn():
-            return await request.answer(self._agent, client)
+            return await answer_of(request, self._agent, client)
 
     def _masked(self, message: Any) -> bytes:
         return encoded(masked(plain(message)), self._agent.logs.redactor)

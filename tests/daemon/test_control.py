@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deadline import DEADLINE
+from holdfast.agent.cli.exits import ExitCode, code_of
 from holdfast.agent.control import answers, log_stream
 from holdfast.agent.control.client import ask, ask_until_stopped, follow
 from holdfast.agent.control.decoding import decode_request, requests
@@ -201,6 +202,22 @@ async def test_a_refusal_of_the_agent_is_an_error(control):
     """The error has the text of the agent."""
     with pytest.raises(ControlError, match=r"cannot trigger cmd.run\[y\]"):
         await asked(control[0], Trigger("cmd.run[y]"))
+
+
+async def test_a_handler_that_raises_is_reported_as_a_bug(control, monkeypatch):
+    """The client gets the name of the error without its text, which the log has; the next request is answered."""
+    path, agent = control
+    logged = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(str(context["exception"])))
+    with monkeypatch.context() as broken:
+        broken.setattr(agent, "recheck", lambda: {}["a secret"])
+        with pytest.raises(ControlError, match="failed to answer 'recheck': KeyError; this is a bug") as caught:
+            await asked(path, Recheck())
+
+    assert "secret" not in str(caught.value)
+    assert (caught.value.code, code_of(caught.value), logged) == ("bug", ExitCode.BUG, ["'a secret'"])
+    await asked(path, Recheck())
+    assert "recheck" in agent.done
 
 
 @pytest.mark.parametrize(
