@@ -74,7 +74,7 @@ async def peer(answer: bytes | None) -> AsyncIterator[int]:
     ids=["silent", "closes", "http", "broken answer", "nonsense"],
 )
 async def test_what_is_no_broker_is_told(monkeypatch, answer, trouble):
-    """The tries go on: the next one may find a broker."""
+    """The attempts continue, because the next one may find a broker."""
     monkeypatch.setattr(mqtt_session, "ANSWER", 0.2)
     monkeypatch.setattr(mqtt, "RETRIES", (0.01,))
     async with peer(answer) as port, connection(port) as pubsub:
@@ -85,7 +85,7 @@ async def test_what_is_no_broker_is_told(monkeypatch, answer, trouble):
 
 
 async def test_a_failed_connection_leaves_no_socket(monkeypatch):
-    """Not even one whose broker never answers."""
+    """A connection whose broker never answers leaves no socket either."""
     monkeypatch.setattr(mqtt_session, "ANSWER", 0.05)
     monkeypatch.setattr(mqtt, "RETRIES", (0.01,))
     async with peer(None) as port, connection(port) as pubsub:
@@ -113,7 +113,7 @@ async def test_a_refused_message_is_told_and_others_are_delivered(tmp_path: Path
 
 
 async def test_a_message_that_is_larger_than_the_broker_takes_is_not_sent():
-    """It would end the connection each time."""
+    """The message would end the connection each time."""
     with mosquitto.Mosquitto(("allow_anonymous true", "max_packet_size 2000")) as broker:
         async with connection(broker.port) as pubsub:
             await asyncio.wait_for(pubsub.connected.wait(), DEADLINE)
@@ -151,7 +151,7 @@ async def test_a_broker_that_hangs_is_left_and_found_again(monkeypatch):
 
 
 async def test_a_slow_broker_keeps_its_connection(monkeypatch):
-    """As long as it acknowledges some of the messages that wait, however long the others wait."""
+    """The connection stays while the broker acknowledges some of the waiting messages."""
     monkeypatch.setattr(mqtt_session, "ACKNOWLEDGED", 0.5)
     with mosquitto.Mosquitto(("allow_anonymous true", "max_inflight_messages 1")) as broker:
         async with slowed(broker.port, 0.1) as port, connection(port) as pubsub:
@@ -187,7 +187,7 @@ async def slowed(port: int, seconds: float) -> AsyncIterator[int]:
 
 
 async def test_two_clients_with_one_name_are_told_and_do_not_fight(monkeypatch):
-    """The broker ends the session of one when the other connects. After a few times one waits for a minute."""
+    """The broker ends the session of one when the other connects. After a few times, one of them waits for a minute."""
     monkeypatch.setattr(mqtt, "RETRIES", (0.01,))
     with mosquitto.Mosquitto() as broker:
         async with connection(broker.port, "web1") as first, connection(broker.port, "web1") as second:
@@ -212,7 +212,7 @@ async def either(first: PubSub, second: PubSub, text: str) -> PubSub:
 
 
 async def test_a_broker_that_dies_is_told(monkeypatch):
-    """It gave no reason."""
+    """The connection ends without a reason."""
     with mosquitto.Mosquitto() as broker:
         async with connection(broker.port) as pubsub:
             await asyncio.wait_for(pubsub.connected.wait(), DEADLINE)
@@ -222,7 +222,7 @@ async def test_a_broker_that_dies_is_told(monkeypatch):
 
 
 async def test_a_connection_that_is_lost_often_stays_in_doubt_until_it_lasts(monkeypatch):
-    """Otherwise the trouble would come and go with each connection."""
+    """Otherwise, the health condition would begin and end with each connection."""
     monkeypatch.setattr(mqtt, "RETRIES", (0.01,))
     monkeypatch.setattr(mqtt, "LOSSES_REST", 0.01)
     monkeypatch.setattr(mqtt, "LASTING", 0.3)
@@ -283,7 +283,7 @@ async def test_a_connection_that_is_made_too_late_is_closed(monkeypatch):
     ],
 )
 async def test_a_broker_whose_settings_cannot_be_read_is_told_and_tried_again(monkeypatch, error, trouble):
-    """Its files may be missing now, and be there at the next try."""
+    """Files of the settings may be missing now, and exist at the next attempt."""
     monkeypatch.setattr(mqtt, "RETRIES", (0.01,))
     errors = [error]
     with mosquitto.Mosquitto() as running:

@@ -86,7 +86,7 @@ async def test_messages_reach_those_whose_pattern_covers_their_topic(connect: Ca
 
 
 async def test_a_retained_message_waits_for_subscribers(connect: Callable[[], PubSub]) -> None:
-    """The last one only; an empty one removes it."""
+    """Only the last message is retained; an empty one removes it."""
     async with connect() as pubsub:  # type: ignore[attr-defined]
         await asyncio.wait_for(pubsub.connected.wait(), DEADLINE)
         await pubsub.publish(Message("r/1", b"old", retain=True))
@@ -97,7 +97,7 @@ async def test_a_retained_message_waits_for_subscribers(connect: Callable[[], Pu
 
 
 async def test_a_topic_that_no_message_can_have_is_refused(connect: Callable[[], PubSub]) -> None:
-    """Wildcards, empty levels, control characters, the broker's own names."""
+    """Wildcards, empty levels, control characters, and the broker's own names are refused."""
     async with connect() as pubsub:  # type: ignore[attr-defined]
         for topic in ("a/+", "a/#", "", "a//b", "$SYS/x", "a\0b", "a\nb", "x" * 300):
             with pytest.raises(Invalid):
@@ -112,7 +112,7 @@ async def test_a_topic_that_no_message_can_have_is_refused(connect: Callable[[],
     ],
 )  # fmt: skip
 def test_patterns(pattern: str, topic: str, covered: bool) -> None:
-    """As MQTT 5, section 4.7, defines them."""
+    """Patterns match as defined in MQTT 5, section 4.7."""
     assert matches(pattern, topic) == covered
 
 
@@ -134,7 +134,7 @@ async def test_a_message_that_comes_while_retained_ones_are_read_is_not_lost() -
 
 
 async def test_a_slow_subscriber_loses_the_oldest_messages() -> None:
-    """Its queue is bounded, and nobody waits for it."""
+    """The queue of the subscriber is bounded, and no other subscriber waits for it."""
     async with LocalPubSub() as pubsub:
         messages = pubsub.subscribe("a")
         first = asyncio.ensure_future(anext(messages))
@@ -145,7 +145,7 @@ async def test_a_slow_subscriber_loses_the_oldest_messages() -> None:
 
 
 async def test_a_connection_that_was_not_made_says_why() -> None:
-    """Nothing is queued: the caller tries again when `connected` is set."""
+    """Nothing is queued. The caller tries again when `connected` is set."""
     async with MqttPubSub(lambda: Broker("127.0.0.1", 1)) as pubsub:
         with pytest.raises(Unavailable):
             await pubsub.publish(Message("a", b""))
@@ -178,7 +178,7 @@ async def test_the_connection_comes_back_with_its_birth_and_its_subscriptions() 
 
 @needs_mosquitto
 async def test_the_broker_tells_the_will_of_a_process_that_was_killed(broker: mosquitto.Mosquitto) -> None:
-    """And a process that ends in order tells it itself."""
+    """A process that ends normally publishes the message itself."""
     code = f"""
 import asyncio
 from holdfast.agent.northbound.pubsub.mqtt import *
@@ -204,7 +204,7 @@ asyncio.run(main())
 
 @needs_mosquitto
 async def test_tls_and_a_password(tmp_path: Path) -> None:
-    """A wrong password, or an authority that did not sign the broker's certificate, is told as trouble."""
+    """A wrong password or a wrong authority is reported as a problem."""
     at = make_certificates(tmp_path)
     mosquitto.write_password(at / "passwords", "agent", "secret")
     settings = (f"cafile {at}/ca.pem", f"certfile {at}/own.pem", f"keyfile {at}/own.key", "allow_anonymous false",

@@ -22,7 +22,7 @@ from northbound_world import World, caught_up, settle, watching
 
 
 async def test_events_tell_what_happened(api: NbApi) -> None:
-    """Old and new state, the changed fields, the revision."""
+    """An event has the old and the new state, the changed fields, and the revision."""
     async with watching(api, Machine) as seen:
         await api.create(Machine(id="a"))
         await api.update(Machine(id="a", note="x"))
@@ -47,7 +47,7 @@ async def test_a_filter_makes_arrivals_and_departures(api: NbApi) -> None:
 
 
 async def test_nothing_falls_between_a_listing_and_a_watch(api: NbApi) -> None:
-    """The watch begins with the differences from a view."""
+    """The watch begins with the differences from a view, so no change is lost."""
     await api.create(Machine(id="a"))
     await api.create(Machine(id="b"))
     view = api.view
@@ -73,7 +73,7 @@ async def test_a_watch_from_a_view_reports_its_own_model_only_and_does_not_keep_
 
 
 async def test_a_slow_subscriber_gets_merged_events_and_is_told(api: NbApi) -> None:
-    """The last state of each record is right; others are not held up."""
+    """The last state of each record is right. Other subscribers are not delayed."""
     slow = api.watch(Machine)
     first = asyncio.ensure_future(anext(slow))
     await settle()
@@ -93,7 +93,7 @@ async def test_a_slow_subscriber_gets_merged_events_and_is_told(api: NbApi) -> N
 
 @pytest.mark.usefixtures("virtual_time")
 async def test_a_handler_that_raises_gets_its_event_again_and_shows_in_health() -> None:
-    """Other handlers are not disturbed."""
+    """Other handlers are not affected."""
     seen, others = [], []
 
     async def fails_twice(event: Event) -> None:
@@ -120,7 +120,7 @@ async def test_a_handler_that_raises_gets_its_event_again_and_shows_in_health() 
 
 
 async def test_a_condition_that_raises_ends_its_own_watch_only(api: NbApi) -> None:
-    """The subscriber gets the error; the cache and other subscribers go on."""
+    """The subscriber gets the error; the cache and other subscribers continue."""
 
     def broken(machine: Machine) -> bool:
         raise ZeroDivisionError(machine.id)
@@ -152,7 +152,7 @@ async def test_an_internal_error_does_not_end_the_cache(monkeypatch: pytest.Monk
 
 
 async def test_an_unknown_field_of_a_filter_is_refused(api: NbApi) -> None:
-    """Before anything is watched."""
+    """The filter is refused before the watch starts."""
     with pytest.raises(Invalid, match="Machine has no field nope"):
         await anext(api.watch(Machine, nope=1))
 
@@ -180,7 +180,7 @@ async def test_a_cache_may_hold_some_topics_only(world: World, api: NbApi) -> No
 
 
 async def test_any_missing_and_none_are_different(api: NbApi) -> None:
-    """In an index by a key of a dictionary."""
+    """The index of the test uses a key of a dictionary."""
     await api.create(Machine(id="a", facts={"os": None}))
     await api.create(Machine(id="b", facts={}))
     await api.create(Machine(id="c", facts={"os": "debian"}))
@@ -192,7 +192,7 @@ async def test_any_missing_and_none_are_different(api: NbApi) -> None:
 
 
 async def test_a_record_that_cannot_be_read_is_told_and_harms_nothing(world: World, api: NbApi) -> None:
-    """It is absent from the cache; the others are there."""
+    """The record is missing in the cache; all others are in it."""
     await api.create(Machine(id="a"))
     driver = world.driver()
     await driver.open()
@@ -215,7 +215,7 @@ def test_a_reference_accepts_only_its_model() -> None:
 
 
 async def test_records_that_the_cache_does_not_hold_are_read_in_pages(world: World) -> None:
-    """In the order of their IDs; all methods but `get_all` work on them."""
+    """They are in the order of their IDs. All methods except `get_all` work with them."""
     async with world.api(uncached=[Hooked]) as api:
         for number in range(5):
             await api.create(Hooked(id=f"h{number}", text="x"))
@@ -235,7 +235,7 @@ async def test_records_that_the_cache_does_not_hold_are_read_in_pages(world: Wor
 
 
 async def test_every_write_can_be_followed_from_a_revision(world: World) -> None:
-    """None is merged; a consumer goes on from the revision that it noted."""
+    """Writes are not merged. A consumer continues from the revision that it has stored."""
     async with world.api(uncached=[Hooked]) as api:
         start = api.view.revision
         for text in "abc":
@@ -250,7 +250,7 @@ async def test_every_write_can_be_followed_from_a_revision(world: World) -> None
 
 
 async def test_a_consumer_learns_up_to_where_there_is_nothing_to_follow(world: World) -> None:
-    """So it can note a revision that the database still keeps, though nothing happens in its tables."""
+    """It can then store a revision that the database still has, although nothing changes in its tables."""
     async with world.api(uncached=[Hooked]) as api:
         start = api.view.revision
         await api.create(Hooked(id="a", text="a"))

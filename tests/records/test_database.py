@@ -66,7 +66,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
 
 
 async def test_sound_records_can_all_be_read(site: Site) -> None:
-    """Also beside an agent."""
+    """They can be read while an agent runs."""
     assert site.tree("db", "check", check=0).stdout == f"{site.path}: everything can be read\n"
     assert site.tree.json("db", "check", check=0)["problems"] == []
 
@@ -85,7 +85,7 @@ async def test_sound_records_can_all_be_read(site: Site) -> None:
     ids=["unknown table", "no text", "no object", "incomplete", "other ID", "newer", "deep"],
 )
 async def test_what_cannot_be_read_is_named(site: Site, table: str, data: bytes, why: str) -> None:
-    """With its table and ID; the others are read, too."""
+    """The error has table and ID; the other records are read, too."""
     await site.put(table, "k", data)
     done = site.tree("db", "check", check=1)
 
@@ -98,7 +98,7 @@ async def test_what_cannot_be_read_is_named(site: Site, table: str, data: bytes,
 
 
 async def test_damage_of_the_file_is_found(site: Site) -> None:
-    """By SQLite, in pages that no record needs, and in those of records."""
+    """SQLite finds damage in pages of records and in other pages."""
     await site.desk.changes(*(outcome(f"a[{number}]", diff="x" * 5000) for number in range(50)))
     await site.desk.records.close()
     data = bytearray(site.path.read_bytes())
@@ -120,7 +120,7 @@ def test_without_a_database_nothing_is_created(tmp_path: Path) -> None:
 
 
 async def test_old_records_are_removed_and_the_file_becomes_smaller(site: Site) -> None:
-    """The others stay."""
+    """Younger records stay."""
     await site.desk.changes(*(outcome(f"a[{number}]", diff="x" * 9000) for number in range(200)))
     await site.desk.records.close()
     site.tree.settings("records: {days: 0.0000001}\n")
@@ -149,7 +149,7 @@ async def test_beside_an_agent_the_file_is_left_alone(site: Site) -> None:
 
 
 async def test_an_export_is_imported_elsewhere(site: Site, tmp_path: Path) -> None:
-    """All records are the same, also with other characters; the models can read them."""
+    """All records are the same, with any characters, and the models can read them."""
     copy = tmp_path / "copy"
     site.tree("db", "export", "-o", copy, check=0)
     assert copy.stat().st_mode & 0o777 == 0o600
@@ -206,7 +206,7 @@ async def test_a_record_that_exists_is_replaced_only_on_request(site: Site, tmp_
 async def test_a_wrong_line_is_named_and_nothing_is_imported(
     site: Site, tmp_path: Path, line: str, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lines before it, too, are not there."""
+    """Lines before the wrong one are not imported either."""
     if len(line) == 5000:
         monkeypatch.setattr(copies, "LINE", 4000)
     await site.desk.records.close()
@@ -230,7 +230,7 @@ async def test_what_cannot_be_exported_is_named(site: Site, tmp_path: Path) -> N
 
 
 async def test_an_export_replaces_no_file_and_follows_no_link(site: Site, tmp_path: Path) -> None:
-    """Neither does it write into a directory that is a link of another user."""
+    """The export does not write into a directory through a link of another user either."""
     (tmp_path / "there").write_text("old")
     (tmp_path / "link").symlink_to(tmp_path / "new")
     for name in ("there", "link"):
@@ -240,13 +240,13 @@ async def test_an_export_replaces_no_file_and_follows_no_link(site: Site, tmp_pa
 
 
 async def test_a_file_that_is_missing_is_a_sentence(site: Site, tmp_path: Path) -> None:
-    """Not a traceback."""
+    """The error is one sentence, not a traceback."""
     assert "No such file" in site.tree("db", "import", tmp_path / "missing", check=1).stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 def test_a_full_disk_leaves_no_half_export(tmp_path: Path) -> None:
-    """Neither a file nor a traceback."""
+    """There is neither a file nor a traceback."""
     tree = Tree(tmp_path)
     tree.sls("many", "".join(f"HOST/{each}:\n  file.managed:\n    - contents: {'x' * 3000}\n" for each in range(30)))
     tree("apply", check=0)

@@ -30,7 +30,7 @@ async def marked(desk: Desk, review: str, note: str = "") -> Change:
 
 
 async def test_a_mark_never_goes_back(desk: Desk) -> None:
-    """What is done stays done; everything else in the record stays as it was."""
+    """A done drift stays done, and all other fields stay as they were."""
     (before,) = await desk.changes(outcome(diff="-a\n+b\n"))
     assert (await marked(desk, SEEN)).review == "seen"
     done = await marked(desk, DONE, "it stands")
@@ -41,7 +41,7 @@ async def test_a_mark_never_goes_back(desk: Desk) -> None:
 
 
 async def test_two_marks_at_once_are_both_made(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that comes second looks again: the greater mark wins, whatever the order."""
+    """The second writer reads the record again. In either order, the greater mark wins."""
     (before,) = await desk.changes(outcome())
     get, first = SqliteDriver.get, [True]
 
@@ -63,7 +63,7 @@ async def test_two_marks_at_once_are_both_made(desk: Desk, monkeypatch: pytest.M
 
 
 async def test_a_change_that_is_no_drift_is_not_marked(desk: Desk) -> None:
-    """Its content can be restored nevertheless."""
+    """Its content can still be restored."""
     (before,) = await desk.changes(outcome(cause="command"))
     with RecordReader(desk.records.path) as reader:
         found = find(reader, before.id)
@@ -73,7 +73,7 @@ async def test_a_change_that_is_no_drift_is_not_marked(desk: Desk) -> None:
 
 
 async def test_a_record_that_was_removed_meanwhile_is_not_marked(desk: Desk, tmp_path: Path) -> None:
-    """Nor is one that cannot be read found."""
+    """An unreadable record is not found either."""
     (before,) = await desk.changes(outcome())
     with RecordReader(desk.records.path) as reader:
         found = find(reader, before.id)

@@ -99,7 +99,7 @@ async def test_a_pass_is_shown_with_its_changes_below(site: Site) -> None:
 
 
 async def test_the_id_of_a_drift_leads_to_its_details(site: Site) -> None:
-    """As the history prints it."""
+    """The ID has the form that the history prints."""
     await site.a_pass(outcome(), failure("file.managed[y]"))
     (key,) = re.findall(rf"([{DIGITS}]{{12}}) repaired", site.tree("history", check=0).stdout)
 
@@ -129,7 +129,7 @@ async def test_only_what_may_be_asked_for_is_parsed(site: Site, monkeypatch: pyt
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\tb", "ä", "a[1]", "\udce4", "\x7f\x1f"])
 @pytest.mark.parametrize("pattern", ["{}", "{}*", "*{}", "file.managed[[]{}]"])
 async def test_resources_with_any_character_are_found(site: Site, name: str, pattern: str) -> None:
-    """Whatever the records write in its place."""
+    """The records may have other characters in their place."""
     await site.desk.changes(outcome(f"file.managed[{name}]"))
     word = pattern.format(name)
     named = names(readable(word), readable(f"file.managed[{name}]"))
@@ -139,7 +139,7 @@ async def test_resources_with_any_character_are_found(site: Site, name: str, pat
 
 
 async def test_programs_get_all_fields(site: Site) -> None:
-    """Each record with its table and ID, newest first; no field of the store."""
+    """The JSON has each record with table and ID, newest first, without internal fields of the store."""
     await site.a_pass(outcome(diff="-a\n+b\n"))
     change, run = site.rows()
 
@@ -250,7 +250,7 @@ def test_a_wrong_time_is_refused(tmp_path: Path, wrong: str) -> None:
 
 
 async def test_notes_of_an_operator_appear_with_the_resources_they_are_about(site: Site) -> None:
-    """One about everything appears with each resource; that records are missing always does."""
+    """A note about all resources appears with each resource, and a note about lost records always appears."""
     for about in ((), ("file.*",), ("cmd.run[z]",)):
         site.desk.recorder.note("pause", about, " ".join(about), None)
     site.desk.recorder.note("lost", (), "3 records", None)
@@ -297,7 +297,7 @@ async def test_a_name_that_is_not_utf_8_is_found(site: Site, word: str) -> None:
 
 
 async def test_a_word_as_long_as_an_id_that_is_not_utf_8_names_no_drift(site: Site) -> None:
-    """It is no ID, so it is not looked for as one."""
+    """The word is not an ID, so it is not searched as one."""
     await site.a_pass(outcome())
     with RecordReader(site.desk.records.path) as reader, pytest.raises(Permanent, match="there is no drift"):
         find(reader, "0123456789a\udce9")
@@ -316,7 +316,7 @@ async def test_a_pass_that_was_cut_off_is_shown_without_an_end(site: Site) -> No
 
 
 async def test_a_failure_that_lasts_and_differences_are_told(site: Site) -> None:
-    """How often it was tried; with `--diff`, what was different, without control characters."""
+    """The text has the number of attempts and, with `--diff`, the differences, without control characters."""
     changes = {"mode": {"old": "0600", "new": "0644\x1b[2J"}}
     await site.desk.changes(*[failure()] * 3, outcome("file.managed[y]", changes=changes, diff="-a\n+b\x1b[2J\n"))
     text = site.text("--diff")
@@ -328,7 +328,7 @@ async def test_a_failure_that_lasts_and_differences_are_told(site: Site) -> None
 
 
 async def test_a_record_that_cannot_be_read_is_named(site: Site) -> None:
-    """The others are shown."""
+    """All other records are shown."""
     broken = TimeIds(agent=True).new(time.time())
     await site.desk.records.driver.commit(DbTransaction([Put("changes", broken, b"\xff")]))
     await site.desk.changes(outcome())
@@ -356,7 +356,7 @@ async def test_every_line_fits_a_terminal_of_80_columns(site: Site) -> None:
 
 
 async def test_many_records_take_little_memory(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are read in pages, and no further than asked."""
+    """Records are read in pages, and only as far as requested."""
     monkeypatch.setattr(history, "PAGE", 10)
     await site.desk.changes(*[outcome(comment=str(number)) for number in range(100)])
     with RecordReader(site.desk.records.path) as reader:
@@ -382,7 +382,7 @@ def test_without_records_a_sentence_says_so(tmp_path: Path) -> None:
     ids=["no database", "empty", "newer layout"],
 )
 async def test_a_file_that_is_no_database_of_records_is_refused(site: Site, content: bytes | None, why: str) -> None:
-    """In one line."""
+    """The error is one line."""
     await site.desk.records.close()
     if content is None:
         with sqlite3.connect(site.desk.records.path) as db:
@@ -403,7 +403,7 @@ async def test_the_records_of_another_user_are_not_read(site: Site) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 def test_only_root_reads_the_records_of_root() -> None:
-    """Another user is told so."""
+    """The error says so to another user."""
     with open_directory() as directory:
         (directory / "state").mkdir(mode=0o700)
         (directory / "state/records.db").touch()
@@ -449,7 +449,7 @@ def test_the_origins_of_the_verb_are_those_of_the_model() -> None:
 
 
 def test_an_id_has_its_time() -> None:
-    """To the microsecond; what is no ID has none."""
+    """The time is exact to the microsecond. A text that is not an ID has none."""
     assert time_of(TimeIds(agent=True).new(1795467177.916064)) == 1795467177.916064
     assert time_of("nothing") == 0
 

@@ -54,7 +54,7 @@ async def test_outcomes_are_written_in_words(desk: Desk) -> None:
 
 
 async def test_what_an_interrupted_run_had_changed_is_written(desk: Desk) -> None:
-    """Nobody would know of it otherwise: the next run finds it done. A failure that lasts goes on."""
+    """Otherwise the change would be lost, because the next run finds it done. A lasting failure continues."""
     done = failure(comment="its run was interrupted; created note web", changes={"a": 1})
     found = await desk.changes(failure(), Interrupted(done), failure())
 
@@ -95,7 +95,7 @@ async def test_a_resource_has_a_status_as_long_as_it_is_not_as_declared(desk: De
 
 
 async def test_a_restarted_agent_removes_what_an_earlier_one_has_left(desk: Desk) -> None:
-    """Statuses of resources that are right now, and conditions that have ended."""
+    """These are statuses of resources that are as declared now, and conditions that have ended."""
     desk.recorder.state.conditions([desk.health.set("watch-polling", "slow") or desk.health.conditions[0]])
     api = await desk.written(failure())
     assert len(await api.get_all(Condition)) == 1
@@ -150,7 +150,7 @@ async def test_a_failure_that_lasts_over_a_restart_is_one_record(desk: Desk, val
 
 @pytest.mark.parametrize("same", [True, False], ids=["same", "another"])
 async def test_a_failure_that_is_reported_before_the_database_is_read_is_continued(desk: Desk, *, same: bool) -> None:
-    """A small configuration is quicker than the disk. Another failure of the resource has a record of its own."""
+    """A small configuration is faster than the disk. Another failure of the resource has a record of its own."""
     api = await desk.written(PassStarted(1, "start"), failure(comment="no " * 2000))
     (before,), (status,) = await api.page(Change), await api.get_all(ResourceStatus)
     desk.recorder = desk.new_recorder()
@@ -196,7 +196,7 @@ def polled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("polled")
 async def test_what_is_true_is_written_again_after_the_database_was_lost(desk: Desk) -> None:
-    """The host, conditions and statuses; what had happened before is lost."""
+    """These are the host, conditions and statuses. Records of earlier events are lost."""
     desk.recorder.swapped(Path("/srv/states"), {"os": "Debian"})
     desk.health.set("watch-polling", "slow")
     desk.recorder.state.conditions(desk.health.conditions)
@@ -243,7 +243,7 @@ async def test_a_pass_is_written_if_it_brought_news(desk: Desk) -> None:
 
 
 async def test_who_asked_is_written_with_the_change_and_the_pass(desk: Desk) -> None:
-    """For one resource by `trigger`, for all by `recheck`."""
+    """The request is for one resource (`trigger`) or for all (`recheck`)."""
     desk.recorder.asked({"pid": 7, "uid": 1000, "way": "socket"}, FILE)
     (first,) = await desk.changes(outcome(cause="command"))
     assert first.by is not None
@@ -259,7 +259,7 @@ async def test_who_asked_is_written_with_the_change_and_the_pass(desk: Desk) -> 
 
 
 async def test_who_caused_a_drift_is_written_with_the_change(desk: Desk) -> None:
-    """And how a service had ended."""
+    """The change also says how a service had ended."""
     vim = Author(7, "vim", "vim /etc/motd", 0, "root", "deploy", "session-3.scope")
     (first,) = await desk.changes(outcome(by=vim, ended="killed by signal 9 (SIGKILL)"))
     assert first.by is not None
@@ -347,7 +347,7 @@ async def test_the_history_of_a_resource_is_that_of_no_other(desk: Desk) -> None
 
 
 async def test_records_that_cannot_be_opened_are_a_condition_until_they_can(tmp_path: Path) -> None:
-    """The text names the file and says why; what was to be recorded waits."""
+    """The text has the file and the reason; new records wait."""
     with closing(sqlite3.connect(tmp_path / "records.db")) as newer:
         newer.execute("pragma user_version = 999")
     desk = Desk(tmp_path)
@@ -412,7 +412,7 @@ async def test_records_wait_while_the_database_cannot_be_written(desk: Desk, mon
 async def test_the_report_of_lost_records_ends_also_if_their_note_has_to_wait(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk fails again just when the note is written."""
+    """The disk fails again while the note is written."""
     monkeypatch.setattr(write_queue, "ROOM", 2 * (write_queue.EACH + 100))
     commit, works = desk.records.driver.commit, iter((False, True, False))
 
@@ -431,7 +431,7 @@ async def test_the_report_of_lost_records_ends_also_if_their_note_has_to_wait(
 
 
 async def test_the_task_writes_within_the_delay(desk: Desk) -> None:
-    """Without a question or an end of the agent."""
+    """The task writes without a request, and before the agent ends."""
     running = asyncio.create_task(desk.recorder.run())
     api = await desk.records.api()
     desk.recorder.tell(module.Ran(1, outcome()))
@@ -474,7 +474,7 @@ async def test_files_that_were_replaced_and_former_values_are_recorded(desk: Des
 
 
 async def test_a_difference_that_is_not_repaired_is_recorded_once(desk: Desk) -> None:
-    """In noop or a pause: again if it is another one, if it was gone meanwhile, or if an operator asked."""
+    """In noop or a pause, it is recorded again if it changes, if it was absent meanwhile, or if an operator asks."""
     first = outcome(result=None, diff="-a\n+b\n")
     found = await desk.changes(first, first, first._replace(cause="recheck"))
     assert [each.review for each in found] == ["new"]

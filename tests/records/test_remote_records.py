@@ -32,7 +32,7 @@ async def records(tmp_path: Path) -> Any:
 
 
 async def test_a_record_is_remembered_by_other_processes_and_after_a_restart(records, tmp_path):
-    """The agent, a one-shot run beside it, and a run that only looks."""
+    """The processes are the agent, a one-shot run beside it, and a plan."""
     mine = RemoteMemory(records.api)
     await mine.put(TOKEN, "web", RECORD)
     beside = Records(tmp_path, Health(), agent=False, durable=True)
@@ -47,7 +47,7 @@ async def test_a_record_is_remembered_by_other_processes_and_after_a_restart(rec
 
 
 async def test_records_that_are_wanted_together_are_read_together(records):
-    """The first is read alone, the others in pages; what is not remembered is answered as well."""
+    """The first record is read alone, the others in pages. Missing records are answered, too."""
     memory = RemoteMemory(records.api)
     for number in range(70):
         await memory.put(TOKEN, f"n{number}", RECORD._replace(id=f"id{number}"))
@@ -67,7 +67,7 @@ async def test_records_that_are_wanted_together_are_read_together(records):
 
 @pytest.mark.parametrize(("replaced", "found"), [("n-6", ("n-6",)), ("", ())])
 def test_a_record_of_an_older_version_is_read(replaced: str, found: tuple[str, ...]) -> None:
-    """It had one identifier of a replaced resource, or none."""
+    """The older version had at most one identifier of a replaced resource."""
     older = {"$v": 1, "id": f"{TOKEN} web", "token": TOKEN, "name": "web", "identifier": "n-7", "replaced": replaced}
 
     assert RememberedResource.decode(json.dumps(older).encode()).remembered() == RemoteRecord(
@@ -76,7 +76,7 @@ def test_a_record_of_an_older_version_is_read(replaced: str, found: tuple[str, .
 
 
 async def test_a_record_can_be_forgotten_twice(records):
-    """What is gone stays gone."""
+    """The second call changes nothing."""
     memory = RemoteMemory(records.api)
     await memory.put(TOKEN, "web", RECORD)
     await memory.put(TOKEN, "web", None)
@@ -96,14 +96,14 @@ async def test_a_secret_of_a_state_is_not_written(records, tmp_path):
 
 
 async def test_a_database_that_cannot_be_opened_is_a_failure_for_now(tmp_path):
-    """Nothing is created whose identifier could not be remembered."""
+    """No resource is created whose identifier could not be recorded."""
     records = Records(tmp_path / "gone", Health(), agent=True, durable=True)
     with pytest.raises(Temporary, match="cannot record what is known about web"):
         await RemoteMemory(records.api).put(TOKEN, "web", RECORD)
 
 
 async def test_a_run_that_only_looks_writes_nothing(tmp_path):
-    """It remembers until its end, also where there are no records."""
+    """A plan keeps records in memory until its end, also without a database."""
     memory = CopiedMemory(tmp_path / "records.db")
     assert await memory.get(TOKEN, "web") is None
     await memory.put(TOKEN, "web", RECORD)
@@ -151,7 +151,7 @@ async def test_the_verb_db_shows_exports_and_imports_them(records, tmp_path):
 
 
 async def test_a_run_that_changes_nothing_knows_all_records_but_a_damaged_one(records, tmp_path):
-    """Those after it are read as well."""
+    """Records after the damaged one are read, too."""
     for name in ("a", "b", "c"):
         await RemoteMemory(records.api).put(TOKEN, name, RECORD)
     await records.close()

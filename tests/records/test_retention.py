@@ -58,7 +58,7 @@ async def test_records_are_removed_when_they_are_too_old(desk: Desk, monkeypatch
 
 
 async def test_the_oldest_records_make_room(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as needed, oldest first, also when all are young."""
+    """As many as needed are removed, oldest first, even if all are young."""
     for days in (3, 2, 1):
         await written_at(desk, monkeypatch, days, 400)
     used = await desk.records.driver.used()
@@ -75,7 +75,7 @@ async def test_the_oldest_records_make_room(desk: Desk, monkeypatch: pytest.Monk
 
 
 async def test_on_a_small_file_system_the_records_take_a_quarter(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the settings allow."""
+    """The limit applies even if the settings allow more."""
     assert desk.records.most == disk_room.share(desk.records.path.parent)
     for days in (2, 1):
         await written_at(desk, monkeypatch, days, 400)
@@ -86,7 +86,7 @@ async def test_on_a_small_file_system_the_records_take_a_quarter(desk: Desk, mon
 
 
 async def test_a_limit_that_nothing_can_meet_ends_with_no_records(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The removal ends, because nothing is left."""
+    """The removal ends when no record is left."""
     await written_at(desk, monkeypatch, 1)
     await limits(desk, size=0).apply()
 
@@ -94,7 +94,7 @@ async def test_a_limit_that_nothing_can_meet_ends_with_no_records(desk: Desk, mo
 
 
 async def test_a_record_that_cannot_be_read_is_removed_too(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its place in the order of IDs says how old it is."""
+    """The position in the order of IDs shows the age of the record."""
     await written_at(desk, monkeypatch, 100, 1)
     rows = await desk.records.driver.scan("changes")
     broken = [each._replace(data=data) for each, data in zip(rows, (b"\xff", b"[]"), strict=True)]
@@ -128,7 +128,7 @@ async def running(
 
 
 async def test_the_agent_removes_records_after_writes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The task looks again when something was written, and not while nothing is."""
+    """The task checks again only after a write."""
     task, rounds = await running(limits(desk), monkeypatch)
     assert await rounds.get() == 0
     await written_at(desk, monkeypatch, 100)
@@ -184,7 +184,7 @@ async def test_a_clock_that_is_ahead_for_a_while_costs_a_stretch_of_history(
 async def test_an_agent_that_never_runs_long_bounds_the_size_at_its_start(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first look is not after a rest."""
+    """The first check does not wait for the interval."""
     await written_at(desk, monkeypatch, 1, 400)
     most = await desk.records.driver.used() * 0.8
     desk.records.most = int(most)

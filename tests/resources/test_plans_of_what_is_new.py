@@ -52,7 +52,7 @@ async def host(tmp_path):
 
 
 def told(path: Path, user: str | None) -> str:
-    """Return the changes that a plan would show for an existing entry."""
+    """Return mode and owner of an entry in the words of a plan."""
     seen = path.lstat()
     names = [user or ("root" if number == 0 else str(number)) for number in (seen.st_uid, seen.st_gid)]
     mode = "" if stat.S_ISLNK(seen.st_mode) else f"mode {stat.S_IMODE(seen.st_mode):04o}, "

@@ -114,7 +114,7 @@ async def until(holds: Callable[[], Awaitable[object]]) -> None:
 
 
 async def test_a_row_has_the_revisions_of_its_first_and_last_write(driver: Driver) -> None:
-    """And the first write after a deletion is the first again."""
+    """The first write after a deletion counts as the first."""
     first = await put(driver, "a", b"one")
     other = await put(driver, "b")
     second = await put(driver, "a", b"two")
@@ -127,7 +127,7 @@ async def test_a_row_has_the_revisions_of_its_first_and_last_write(driver: Drive
 
 
 async def test_all_writes_of_a_transaction_have_one_revision(driver: Driver) -> None:
-    """The one that `commit` returns, which is that of the database."""
+    """The revision is the one that `commit` returns, and that of the database."""
     await put(driver, "gone")
     revision = await write(driver, Put("t", "a", b"1"), Put("u", "a", b"2"), Delete("t", "gone"))
     snapshot = await driver.read()
@@ -139,21 +139,21 @@ async def test_all_writes_of_a_transaction_have_one_revision(driver: Driver) -> 
 
 
 async def test_reading_no_table_tells_the_revision(driver: Driver) -> None:
-    """Where a watch of everything from now on begins."""
+    """A watch of everything from now on begins at this revision."""
     revision = await driver.commit(DbTransaction([Put("hosts", "a", b"1")]))
 
     assert await driver.read([]) == Snapshot(revision, [])
 
 
 async def test_reading_some_tables_leaves_the_others_out(driver: Driver) -> None:
-    """A table that is named like the beginning of another one is another table."""
+    """A table whose name begins another table's name is a different table."""
     await write(driver, Put("t", "a", b"1"), Put("tt", "a", b"2"), Put("u", "a", b"3"))
     assert await content(driver, "t", "u") == {("t", "a"): b"1", ("u", "a"): b"3"}
     assert await content(driver, "none") == {}
 
 
 async def test_a_scan_returns_a_page_of_a_table(driver: Driver) -> None:
-    """In the order of the bytes of the IDs, from either end, between two IDs."""
+    """The page has the order of the bytes of the IDs, from either end, between two IDs."""
     keys = ["A", "a", "a/b", "aa", "b", "ü", "☃", "𝄞"]
     await write(driver, *(Put("t", key, b"") for key in reversed(keys)), Put("tt", "b", b""), Put("s", "b", b""))
 
@@ -171,7 +171,7 @@ async def test_a_scan_returns_a_page_of_a_table(driver: Driver) -> None:
 
 @pytest.mark.parametrize("id", ["", "a/b", "ü ☃", "a'b\"c", "%2f", "x" * 200], ids=str)
 async def test_ids_are_any_text(driver: Driver, id: str) -> None:
-    """And data is any bytes."""
+    """IDs may be any text, and data any bytes."""
     await put(driver, id, b"\0\xff")
     row = await driver.get("t", id)
     assert row is not None
@@ -180,7 +180,7 @@ async def test_ids_are_any_text(driver: Driver, id: str) -> None:
 
 
 async def test_a_transaction_that_changes_nothing_has_no_revision_of_its_own(driver: Driver) -> None:
-    """Nothing to write, or only deletions of rows that are not there."""
+    """Such a transaction writes nothing, or only deletes missing rows."""
     revision = await put(driver, "a")
     assert await write(driver) == revision
     assert await write(driver, Delete("t", "b")) == revision
@@ -227,7 +227,7 @@ async def test_conditions(
 
 
 async def test_a_transaction_is_made_whole_or_not_at_all(driver: Driver) -> None:
-    """One condition of several does not hold: nothing is written, and nobody is told."""
+    """If one of several conditions does not hold, nothing is written, and no watch reports anything."""
     revision = await put(driver, "a")
     async with watching(driver, revision) as watcher:
         with pytest.raises(ConditionFailed) as raised:
@@ -251,7 +251,7 @@ async def test_a_row_that_is_written_twice_is_refused(driver: Driver) -> None:
 
 
 async def test_limits_are_checked_before_anything_is_sent(driver: Driver) -> None:
-    """Number of operations, and bytes; the error has both."""
+    """The limits are for the number of operations and for bytes; the error has both."""
     most = driver.limits
     with pytest.raises(Invalid, match=f"has {most.operations + 1} operations with 0 bytes; the database takes"):
         await write(driver, *(Delete("t", str(number)) for number in range(most.operations + 1)))
@@ -261,14 +261,14 @@ async def test_limits_are_checked_before_anything_is_sent(driver: Driver) -> Non
 
 
 async def test_what_is_no_text_is_refused(driver: Driver) -> None:
-    """A file name may have bytes that are not; others are not disturbed."""
+    """A file name may have bytes that are not text. Other writes are not affected."""
     good, bad = await asyncio.gather(put(driver, "a"), put(driver, "\udcff"), return_exceptions=True)
     assert isinstance(good, int)
     assert isinstance(bad, Invalid)
 
 
 async def test_counters_of_many_writers_lose_nothing(database: TestedDatabase) -> None:
-    """Each reads, adds one, and writes on the condition that nobody else has; from two drivers."""
+    """Each writer reads, adds one, and writes on the condition that no other has; the writers use two drivers."""
     drivers = [await database.driver(), await database.driver()]
     seen: list[int] = []
 
@@ -293,7 +293,7 @@ async def test_counters_of_many_writers_lose_nothing(database: TestedDatabase) -
 
 
 async def test_a_watch_says_that_it_is_armed_and_then_tells_each_change_once(driver: Driver) -> None:
-    """In order, from the revision after the given one."""
+    """Changes are reported in order, from the revision after the given one."""
     await put(driver, "before")
     after = await put(driver, "a", b"0")
     await put(driver, "a", b"1")
@@ -307,14 +307,14 @@ async def test_a_watch_says_that_it_is_armed_and_then_tells_each_change_once(dri
 
 
 async def test_the_first_batch_comes_without_a_change(driver: Driver) -> None:
-    """So a caller knows when the watch is armed."""
+    """By the first batch, a caller knows that the watch is armed."""
     after = await put(driver, "a")
     async with watching(driver, after) as watcher:
         assert [(batch.revision, *batch.changes) for batch in watcher.batches] == [(after,)]
 
 
 async def test_a_transaction_is_not_divided(driver: Driver) -> None:
-    """Not even one with many writes, read from the history or told live."""
+    """Transactions with many writes are reported in one batch, from the history and while they happen."""
     size = min(driver.limits.operations, 1500)
     before = await put(driver, "a")
     first = await write(driver, *(Put("t", str(number), b"") for number in range(size)))
@@ -327,7 +327,7 @@ async def test_a_transaction_is_not_divided(driver: Driver) -> None:
 
 
 async def test_a_watch_resumes_after_any_revision(driver: Driver) -> None:
-    """It tells exactly what came later, from the distant and the recent past."""
+    """It reports exactly the later changes, from a distant and from a recent revision."""
     revisions = [await put(driver, str(number)) for number in range(40)]
     for position in (0, 1, 20, 38, 39):
         async with watching(driver, revisions[position]) as watcher:
@@ -336,7 +336,7 @@ async def test_a_watch_resumes_after_any_revision(driver: Driver) -> None:
 
 
 async def test_a_watch_of_some_tables_leaves_the_others_out(driver: Driver) -> None:
-    """Its revision goes on with the others."""
+    """Its revision also includes the other tables."""
     after = (await driver.read()).revision
     async with watching(driver, after, ["t"]) as watcher:
         await put(driver, "a")
@@ -361,7 +361,7 @@ async def test_a_watch_of_forgotten_changes_is_refused(driver: Driver) -> None:
 
 
 async def test_a_watch_from_a_revision_of_another_database_is_refused(database: TestedDatabase) -> None:
-    """The database was recreated: its changes would seem to be older than those that are known."""
+    """The database was recreated, so its changes would seem older than known ones."""
     driver = await database.driver()
     revision = await put(driver, "a")
     with pytest.raises(Compacted):
@@ -369,7 +369,7 @@ async def test_a_watch_from_a_revision_of_another_database_is_refused(database: 
 
 
 async def test_close_ends_all_watches(driver: Driver) -> None:
-    """Those that wait, and those that are in the middle of a batch."""
+    """Watches that wait, and watches in the middle of a batch, end."""
     after = await put(driver, "a")
     await put(driver, "b")
     in_the_middle = aiter(driver.watch(after))
@@ -383,7 +383,7 @@ async def test_close_ends_all_watches(driver: Driver) -> None:
 
 
 async def test_many_watches_see_the_same(driver: Driver) -> None:
-    """Also if some start later than others."""
+    """Watches that start later see the same."""
     after = await put(driver, "begin")
     watchers = []
     for number in range(20):
@@ -398,7 +398,7 @@ async def test_many_watches_see_the_same(driver: Driver) -> None:
 
 
 async def test_a_watch_that_is_not_read_holds_up_nothing(driver: Driver) -> None:
-    """Later it goes on where it was."""
+    """Later, the watch continues where it was."""
     after = await put(driver, "begin")
     slow = aiter(driver.watch(after))
     await anext(slow)
@@ -414,7 +414,7 @@ async def test_a_watch_that_is_not_read_holds_up_nothing(driver: Driver) -> None
 
 
 async def test_a_watch_sees_the_commits_of_other_processes(database: TestedDatabase) -> None:
-    """In the order of their revisions, mixed with those of its own."""
+    """The commits are in the order of their revisions, among those of its own process."""
     drivers = [await database.driver(), await database.driver()]
     after = (await drivers[0].read()).revision
     async with watching(drivers[0], after) as one, watching(drivers[1], after) as other:
@@ -464,7 +464,7 @@ async def test_the_changes_of_a_watch_lead_to_the_content(database: TestedDataba
 
 
 async def test_the_rows_of_a_lease_disappear_when_it_ends(database: TestedDatabase) -> None:
-    """Watches are told; other rows stay."""
+    """Watches report this; other rows stay."""
     driver = await database.driver()
     lease = await driver.grant(database.ttl)
     after = await put(driver, "stays")
@@ -482,7 +482,7 @@ async def test_the_rows_of_a_lease_disappear_when_it_ends(database: TestedDataba
 
 
 async def test_a_lease_that_is_kept_alive_goes_on(database: TestedDatabase) -> None:
-    """For several times its length; another one that is not kept alive ends meanwhile."""
+    """It lasts for several times its length. Another one that is not kept alive ends meanwhile."""
     driver = await database.driver()
     kept = await driver.grant(database.ttl)
     after = await put(driver, "kept", lease=kept)
@@ -499,7 +499,7 @@ async def test_a_lease_that_is_kept_alive_goes_on(database: TestedDatabase) -> N
 
 
 async def test_revoke_ends_a_lease_at_once(driver: Driver) -> None:
-    """A lease that ended is no error; other leases go on."""
+    """A lease that has ended is not an error; other leases continue."""
     lease, other = await driver.grant(60), await driver.grant(60)
     assert lease != other
     await put(driver, "a", lease=lease)
@@ -511,7 +511,7 @@ async def test_revoke_ends_a_lease_at_once(driver: Driver) -> None:
 
 
 async def test_a_row_that_is_written_anew_leaves_its_lease(driver: Driver) -> None:
-    """Without a lease, or with another one."""
+    """The row may be written without a lease, or with another one."""
     lease, other = await driver.grant(60), await driver.grant(60)
     for key in "abc":
         await put(driver, key, lease=lease)
@@ -524,7 +524,7 @@ async def test_a_row_that_is_written_anew_leaves_its_lease(driver: Driver) -> No
 
 
 async def test_a_transaction_can_require_a_lease(driver: Driver) -> None:
-    """It writes nothing if the lease has ended or never was."""
+    """The transaction writes nothing if the lease has ended or never existed."""
     lease = await driver.grant(60)
     await driver.commit(DbTransaction([Put("t", "a", b"")], require_lease=lease))
     await driver.revoke(lease)
@@ -535,7 +535,7 @@ async def test_a_transaction_can_require_a_lease(driver: Driver) -> None:
 
 
 async def test_other_processes_know_a_lease(database: TestedDatabase) -> None:
-    """They write with it, and see it end."""
+    """They can write with the lease, and notice its end."""
     granting, other = await database.driver(), await database.driver()
     lease = await granting.grant(60)
     await put(other, "a", lease=lease)
@@ -560,7 +560,7 @@ async def test_a_lease_ends_after_the_process_that_granted_it(database: TestedDa
 
 
 async def test_a_closed_driver_can_be_opened_again(database: TestedDatabase) -> None:
-    """With what was in the database; the drivers of others are not disturbed."""
+    """The content of the database is the same. Other drivers are not affected."""
     driver, other = await database.driver(), await database.driver()
     revision = await put(driver, "a", b"x")
     await driver.close()

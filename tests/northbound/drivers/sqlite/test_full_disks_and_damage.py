@@ -74,7 +74,7 @@ def failing(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
 
 
 async def test_a_full_disk_stops_writes_until_there_is_room(opened, small):
-    """The error says so; nothing was written; reads go on; a write by itself finds out that there is room again."""
+    """The error says so, nothing is written, and reads succeed. The next write notices that there is room again."""
     driver = await opened(small / "northbound.db")
     await put(driver, "a", bytes(1000))
     fill(small / "filler")
@@ -98,7 +98,7 @@ async def test_a_full_disk_stops_writes_until_there_is_room(opened, small):
 
 
 async def test_an_agent_that_starts_on_a_full_disk_can_read(opened, small):
-    """And it writes as soon as there is room."""
+    """The agent reads at once, and writes as soon as there is room."""
     driver = await opened(small / "northbound.db")
     await put(driver, "a", bytes(1000))
     await driver.close()
@@ -127,7 +127,7 @@ async def test_an_error_of_the_file_system_stops_writes(opened, failing):
 
 
 async def test_a_read_only_file_system_can_be_read(opened, tmp_path):
-    """Also one that was made so before the start; writes fail with the reason."""
+    """The file system may be read-only before the start. Writes fail with the reason."""
     directory = tmp_path / "mounted"
     directory.mkdir()
     if not run("mount", "-t", "tmpfs", "none", directory):
@@ -189,7 +189,10 @@ def truncate_memory(path):
 @pytest.mark.parametrize("write", [True, False])
 @pytest.mark.parametrize("harm", [remove, remove_log, remove_all, replace, replace_by_directory, truncate_memory])
 async def test_a_file_that_is_lost_while_it_is_open_is_recreated_with_its_records(opened, path, harm, write):
-    """At the next write or look. Watches notice nothing, health is told, and the next process finds everything."""
+    """The next write or check recreates it.
+
+    Watches notice nothing, health reports it, and the next process finds everything.
+    """
     driver = await opened(path)
     first = await put(driver, "a", b"1")
     watch = aiter(driver.watch(first))
@@ -242,7 +245,10 @@ async def filled(opened, path):
 
 @pytest.mark.parametrize("harm", [truncate, empty, overwrite, overwrite_all, replace, replace_by_directory])
 async def test_a_file_that_is_damaged_before_the_start_is_set_aside(opened, path, harm):
-    """The agent starts with an empty database, says so, and keeps the old file. Old revisions are not taken for new."""
+    """The agent starts with an empty database, reports this, and keeps the old file.
+
+    Old revisions are not valid in the new one.
+    """
     driver = await filled(opened, path)
     await driver.open()
     revision = (await driver.read()).revision
@@ -259,7 +265,7 @@ async def test_a_file_that_is_damaged_before_the_start_is_set_aside(opened, path
 
 @pytest.mark.parametrize("harm", [truncate, empty, overwrite, overwrite_all])
 async def test_a_file_that_is_damaged_while_it_is_open_is_set_aside(opened, path, harm):
-    """At the read or write that finds the damage. Watches are told that history is gone."""
+    """The read or write that finds the damage does this. Watches report that the history is lost."""
     driver = await filled(opened, path)
     await driver.open()
     revision = (await driver.read()).revision
@@ -294,7 +300,7 @@ async def test_a_process_that_is_not_the_agent_leaves_a_damaged_file_alone(opene
 
 
 async def test_another_process_follows_a_file_that_the_agent_has_recreated(opened, path):
-    """It goes on with the new file."""
+    """The process continues with the new file."""
     agent, beside = await opened(path), await opened(path, agent=False)
     await put(beside, "a")
     path.unlink()
@@ -305,7 +311,7 @@ async def test_another_process_follows_a_file_that_the_agent_has_recreated(opene
 
 
 async def test_a_directory_that_was_removed(opened, tmp_path):
-    """Writes fail, reads go on; when the directory is there again, the records are, too."""
+    """Writes fail, and reads succeed. When the directory exists again, so do the records."""
     directory = tmp_path / "state"
     directory.mkdir()
     driver = await opened(directory / "northbound.db")
@@ -321,7 +327,7 @@ async def test_a_directory_that_was_removed(opened, tmp_path):
 
 
 async def test_a_new_file_that_is_damaged_as_well(opened, path, monkeypatch):
-    """The error is that of a database that does not answer; the next try may succeed."""
+    """The error is that of an unavailable database; the next attempt may succeed."""
     driver = await opened(path)
     await put(driver, "a")
     with monkeypatch.context() as patch:
@@ -377,7 +383,7 @@ async def test_a_table_that_disappears_while_the_file_is_open(opened, path):
 )
 @pytest.mark.parametrize("column", ["id", "data"])
 async def test_a_row_of_another_program_hides_no_others(opened, path, column, value):
-    """Its ID is no text, or its data are no bytes; the API names it."""
+    """Its ID is not text, or its data are not bytes; the API names the row."""
     async with NbApi(SqliteDriver(path, agent=True, durable=False), IndexedStore()) as api:
         await api.create(Site(id="a", name="x"))
     values = {"id": "'h'", "data": "x'7b7d'"} | {column: value}
@@ -390,7 +396,7 @@ async def test_a_row_of_another_program_hides_no_others(opened, path, column, va
 
 
 async def test_two_that_find_the_same_damage_do_not_recreate_the_file_twice(opened, path, monkeypatch):
-    """Even if the first of them could not open the file that it put in place: the records are in it."""
+    """The first of them may fail to open the new file, which has the records; the second one keeps it."""
     driver = await opened(path)
     await put(driver, "a")
     path.unlink()

@@ -1,4 +1,4 @@
-"""What only the database in an SQLite file has: transactions in groups, other processes, a bounded history."""
+"""Features of the SQLite database alone: transactions in groups, other processes, and a bounded history."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def sqlite_memory() -> int:
 
 
 async def test_memory_for_faster_access_can_be_freed(opened, path):
-    """Then the file is used as before. There is nothing to free before it is opened and after it is closed."""
+    """Afterwards the file is used as before. Before it is opened and after it is closed, there is nothing to free."""
     driver = SqliteDriver(path)
     await driver.shrink()
     driver = await opened(path)
@@ -65,7 +65,7 @@ async def test_memory_for_faster_access_can_be_freed(opened, path):
 
 
 async def test_an_unwatched_table_is_written_and_read_as_others(opened, path):
-    """Its writes raise the revision, also alone, and conditions see them, also after the file is opened again."""
+    """Its writes increase the revision, and conditions see them, also after the file is opened again."""
     driver = await opened(path, unwatched=("quiet",))
     began = await put(driver, "a")
     first = await driver.commit(DbTransaction([Put("quiet", "q", b"1")]))
@@ -83,7 +83,10 @@ async def test_an_unwatched_table_is_written_and_read_as_others(opened, path):
 
 @pytest.mark.parametrize("from_file", [False, True], ids=["from memory", "from the file"])
 async def test_a_watch_is_told_of_all_other_writes(opened, path, from_file):
-    """Of a transaction that writes both, it gets the other writes; then it has the revision of one without others."""
+    """Of a transaction that writes both, the watch gets the other writes.
+
+    Its revision also includes the unwatched ones.
+    """
     driver = await opened(path, unwatched=("quiet",))
     watch = driver.watch(0)
     if not from_file:
@@ -152,7 +155,7 @@ async def test_any_number_of_rows_is_known_when_they_are_written_together(opened
 
 
 async def test_a_call_with_a_bug_does_not_fail_the_others(opened, path):
-    """They are made in the next group."""
+    """The other calls are made in the next group."""
     driver = await opened(path)
     bug = driver._writer.run(lambda _writing: 1 // 0)
     good, bad = await asyncio.gather(put(driver, "a"), bug, return_exceptions=True)
@@ -181,7 +184,7 @@ async def test_an_idle_driver_has_no_thread(opened, path, monkeypatch):
 
 
 async def test_a_disk_that_does_not_answer(opened, path, monkeypatch):
-    """A write fails after a limited time; whether it was made is unknown. Then all goes on."""
+    """A write fails after a limited time, with an unknown result. Later writes succeed."""
     driver = await opened(path)
     answers, write = threading.Event(), driver._file.write
 
@@ -252,7 +255,7 @@ async def test_an_agent_is_woken_whose_directory_has_a_long_name(opened, tmp_pat
 
 
 async def test_other_processes_wake_the_agent(opened, path, monkeypatch):
-    """It need not poll: an idle agent does nothing. A socket that is gone, or is no socket, harms nobody."""
+    """The agent need not poll. A missing socket, or another file in its place, is ignored."""
     monkeypatch.setattr(sqlite, "AGENT_POLL", 1000)
     agent, beside = await opened(path), await opened(path, agent=False)
     watch = aiter(agent.watch(0))
@@ -271,7 +274,7 @@ async def test_other_processes_wake_the_agent(opened, path, monkeypatch):
 
 
 async def test_a_process_whose_agent_ends_goes_on(opened, path):
-    """The agent empties the log at its end, which is no damage."""
+    """The agent empties the log at its end, which does not count as damage."""
     agent, beside = await opened(path), await opened(path, agent=False)
     await put(agent, "a")
     await agent.close()
@@ -295,7 +298,7 @@ async def test_the_rows_of_a_process_that_died_disappear_with_its_lease(opened, 
 
 
 async def test_a_lock_of_another_process_delays_writes_only(opened, path):
-    """A short one is waited for; after a long one the error tells what to do. Reads go on."""
+    """Writes wait for a short lock; after a long one, the error says what to do. Reads succeed."""
     driver = await opened(path)
     await put(driver, "a")
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -316,7 +319,7 @@ async def test_a_lock_of_another_process_delays_writes_only(opened, path):
 
 
 async def test_each_write_is_given_up_at_its_own_time(opened, path):
-    """One timer watches over all of them: a later write has its whole time, and is given up as well."""
+    """One timer serves all writes. A later write has its full time, and then fails, too."""
     driver, loop, later = await opened(path), asyncio.get_running_loop(), asyncio.Event()
 
     async def waited(key: str) -> float:
@@ -342,7 +345,7 @@ async def test_each_write_is_given_up_at_its_own_time(opened, path):
 
 @pytest.mark.parametrize("bounds", [Bounds(changes=20), Bounds(changes=200, bytes=2000), Bounds(seconds=100)])
 async def test_the_history_is_bounded(opened, path, bounds, monkeypatch):
-    """By number, bytes and age. Rows stay, and a watch from before is refused."""
+    """The history is bounded by number, bytes and age. Rows stay, and a watch from an earlier revision is refused."""
     driver = await opened(path, bounds=bounds)
     first = await put(driver, "first")
     now = time.time()
@@ -360,7 +363,7 @@ async def test_the_history_is_bounded(opened, path, bounds, monkeypatch):
 
 
 async def test_a_watch_that_is_not_read_takes_no_memory(opened, path, monkeypatch):
-    """What does not fit is read from the file later."""
+    """Batches that do not fit are read from the file later."""
     monkeypatch.setattr(sqlite, "RECENT", 10_000)
     driver = await opened(path)
     slow = aiter(driver.watch(await put(driver, "begin")))
@@ -375,7 +378,7 @@ async def test_a_watch_that_is_not_read_takes_no_memory(opened, path, monkeypatc
 
 
 async def test_a_step_of_the_system_time_does_not_end_a_lease(opened, path, monkeypatch):
-    """Forward or back, in this process and after a restart."""
+    """The step may be forward or back, in this process or before a restart."""
     driver = await opened(path)
     lease = await driver.grant(60)
     await put(driver, "a", lease=lease)
@@ -417,7 +420,7 @@ async def test_after_a_reboot_the_system_time_ends_a_lease(opened, path, monkeyp
 
 
 async def test_deleted_rows_leave_the_history(opened, path):
-    """Compaction forgets the data of rows that are gone; the file holds no copy in its tables."""
+    """Compaction removes the data of deleted rows; the tables of the file contain no copy."""
     driver = await opened(path)
     await put(driver, "secret", b"to be forgotten")
     await driver.commit(DbTransaction([Delete("t", "secret")]))
