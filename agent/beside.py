@@ -24,7 +24,7 @@ from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import JOURNAL, LOCK, Lock, LockedError, open_journal
 from holdfast.resources.errors import HoldfastError
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds to wait, after the agent has stopped, until it runs again or its journal is free to record the changes."""
 PAUSE = 0.1
 """Seconds between two attempts."""
@@ -74,7 +74,7 @@ class AgentBeside:
         If the agent has stopped, the next agent or the file gets the record.
         """
         settings, left, why = self._settings, await self._line.end(), self._line.broken
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while left and time.monotonic() < until:
             try:
                 with (

@@ -32,7 +32,7 @@ from holdfast.agent.settings import WatchSettings
 
 POLL = 2.0
 """Seconds between two comparisons while something cannot be watched."""
-PATIENCE = 1.0
+TIMEOUT = 1.0
 """Seconds to wait at the end for watchdog, which may itself be waiting for a file system."""
 
 
@@ -102,7 +102,7 @@ class ConfigWatch:
         finally:
             _close((*self._elsewhere, *self._apart))
             with suppress(TimeoutError, RuntimeError):
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT):
                     await self._blocking(self._observer.stop)
 
     async def _wait(self) -> None:

@@ -258,10 +258,10 @@ class Daemon:
 
     async def _stop_engine(self) -> None:
         """Let running resources and calls finish for `stop_timeout` seconds, then cancel them."""
-        patience = self._agent.reloads.settings.engine.stop_timeout
+        timeout = self._agent.reloads.settings.engine.stop_timeout
         with suppress(TimeoutError):
-            async with asyncio.timeout(patience + 0.7):
-                await asyncio.gather(self._agent.calls.stop(patience), self._agent.engine.stop(patience))
+            async with asyncio.timeout(timeout + 0.7):
+                await asyncio.gather(self._agent.calls.stop(timeout), self._agent.engine.stop(timeout))
 
     def _goes_down(self, down: bool) -> None:
         """Handle the start of a shutdown, or its cancellation."""

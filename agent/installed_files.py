@@ -13,7 +13,7 @@ from holdfast.states.source.files import is_there
 
 FIRST = "#compdef"
 """Beginning of a line that must remain the first line of its file; the mark is then the second line."""
-PATIENCE = 30.0
+TIMEOUT = 30.0
 """Seconds that dpkg may take to name the owner of a file."""
 _MARK = re.compile(r"""^(?:#|\.\\") Written by `holdfast install`.* Digest: (?P<digest>[0-9a-f]{16})\n""", re.MULTILINE)
 
@@ -63,7 +63,7 @@ def _packaged(root: Path, path: Path) -> bool:
     """
     argv = ["dpkg-query", f"--admindir={root / 'var/lib/dpkg'}", "--search", f"/{path.relative_to(root)}"]
     try:
-        return subprocess.run(argv, capture_output=True, timeout=PATIENCE, check=False).returncode == 0
+        return subprocess.run(argv, capture_output=True, timeout=TIMEOUT, check=False).returncode == 0
     except FileNotFoundError:
         return False
     except subprocess.TimeoutExpired:

@@ -12,7 +12,7 @@ from pathlib import Path
 RECORD = "commit.txt"
 """The file of the package in which a build records its commit; empty if that was unknown. A checkout has no such
 file."""
-PATIENCE = 5.0
+TIMEOUT = 5.0
 """Seconds that git may take."""
 _DESCRIBE = ("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
 
@@ -50,7 +50,7 @@ def _described(checkout: Path) -> str:
     environment["GIT_CEILING_DIRECTORIES"] = str(checkout.parent)
     argv = ["git", "--no-optional-locks", "-C", str(checkout), *_DESCRIBE]
     try:
-        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     except (OSError, ValueError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

@@ -9,7 +9,7 @@ GROUP = "holdfast"
 MAKING = (("groupadd", "--system", GROUP), ("addgroup", "-S", GROUP))
 """Alternative commands that make the group: one of the shadow tools, and one of busybox."""
 REMOVING = (("groupdel", GROUP), ("delgroup", GROUP))
-PATIENCE = 30.0
+TIMEOUT = 30.0
 """Seconds that a command may take."""
 
 
@@ -46,10 +46,10 @@ def _run(commands: tuple[tuple[str, ...], ...]) -> str:
     """Run the first of the commands that is installed; return why it failed, or an empty text."""
     for command in commands:
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
         except FileNotFoundError:
             continue
         except subprocess.TimeoutExpired:
-            return f"{command[0]} has not ended within {PATIENCE:g} s"
+            return f"{command[0]} has not ended within {TIMEOUT:g} s"
         return "" if done.returncode == 0 else done.stderr.strip() or f"{command[0]} ended with {done.returncode}"
     return f"there is neither {' nor '.join(command[0] for command in commands)}"

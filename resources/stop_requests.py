@@ -28,7 +28,7 @@ LONGEST = 100.0
 """Greatest duration of a stop in seconds: somewhat more than systemd's own limit."""
 SHORTLY = 2.0
 """Seconds within which systemd begins the stop after sudo has written its record."""
-LINES, PATIENCE = 200, 3.0
+LINES, TIMEOUT = 200, 3.0
 """Most records that are read; seconds within which that must be done."""
 SUDO = "/usr/bin/sudo"
 """The path of the program that wrote a record, which the kernel knows: anyone may have a program with the name
@@ -63,7 +63,7 @@ async def stop_request(ctx: Context, unit: str, before: float) -> str:
     by_systemd, by_sudo = (f"UNIT={unit}", "_PID=1"), ("SYSLOG_IDENTIFIER=sudo", f"_EXE={SUDO}")
     wanted = (*by_systemd, "+", *by_sudo, "+", f"_SYSTEMD_UNIT={POLKIT}")
     try:
-        done = await ctx.run("journalctl", *argv, *span, *wanted, check=False, timeout=PATIENCE)
+        done = await ctx.run("journalctl", *argv, *span, *wanted, check=False, timeout=TIMEOUT)
     except (HoldfastError, OSError):
         return ""
     return asked(list(_records(done.stdout)), unit)

@@ -35,7 +35,7 @@ EXITS = {
 """Why a call has no result -> exit code."""
 AGAIN, SELDOM = 0.1, 1.0
 """Seconds between the first two attempts to find a free place, and at most; each wait is twice as long as the last."""
-PATIENCE = 2.0
+TIMEOUT = 2.0
 """Seconds after which the command prints what the call waits for."""
 
 
@@ -74,7 +74,7 @@ def answer(
         waited = time.monotonic() - began
         if seconds is not None and waited >= seconds:
             return {**found, "code": "timeout"}
-        if waited >= PATIENCE and not told:
+        if waited >= TIMEOUT and not told:
             told = True
             say(f"waiting: {found['error']}", err=True)
         time.sleep(pause * (0.5 + random.random()))  # noqa: S311 - spreads callers that came together

@@ -16,7 +16,7 @@ from holdfast.agent.verbs.status import Status
 from holdfast.resources.errors import HoldfastError
 from holdfast.states.errors import CompileError
 
-PATIENCE = 2.0
+TIMEOUT = 2.0
 """Seconds that an agent may take to list its resources."""
 
 
@@ -40,7 +40,7 @@ def completer(find: Callable[[ConfigurationSource, str], Iterator[str]]) -> Comp
 @completer
 def resources(source: ConfigurationSource, incomplete: str) -> Iterator[str]:
     """Yield IDs; identities where several resources share the ID. Once a word has begun, all identities as well."""
-    rows = ask(source.view(), Status(), PATIENCE)["resources"]
+    rows = ask(source.view(), Status(), TIMEOUT)["resources"]
     times = Counter(row["id"] for row in rows)
     for row in rows:
         if times[row["id"]] == 1:

@@ -30,7 +30,7 @@ LONGEST = 64 << 10
 """Most bytes of a line that are processed."""
 WIDEST = 500
 """Most columns of a line of output."""
-PATIENCE = 3600.0
+TIMEOUT = 3600.0
 """Seconds to wait at the end for a terminal that is held (Ctrl-S)."""
 SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Control sequences for a terminal: colours, titles."""
@@ -112,7 +112,7 @@ class Progress:
         for identity, stream in list(self._parts):
             self.output(identity, stream, b"")
         self.clear()
-        self._stream.flush(PATIENCE)
+        self._stream.flush(TIMEOUT)
         self._stream.close()
 
     def _tick(self) -> None:

@@ -17,7 +17,7 @@ ROWS = 10
 """Rows that are made between two checks of the time."""
 SLICE = 0.002
 """Seconds after which the making of rows is interrupted, so that other tasks run."""
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds that a client may take to send its request, or to read a response."""
 
 Encoder = Callable[[Any], bytes]
@@ -63,7 +63,7 @@ async def send(
     while more:
         async with turn():
             more = _write_some(line, writer)
-        await asyncio.wait_for(writer.drain(), PATIENCE)
+        await asyncio.wait_for(writer.drain(), TIMEOUT)
         await asyncio.sleep(0)
 
 

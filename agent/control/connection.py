@@ -34,7 +34,7 @@ class ClientConnection:
     """A connection whose request was read.
 
     `encoder` makes lines of messages, without data that the client may not see; `turn` is the context in which to make
-    long messages; `patience` is the number of seconds after which a client that does not read is dropped; `viewer` says
+    long messages; `timeout` is the number of seconds after which a client that does not read is dropped; `viewer` says
     that the client may only look.
     """
 
@@ -46,11 +46,11 @@ class ClientConnection:
         encoder: Encoder,
         *,
         turn: Turn = nullcontext,
-        patience: float | None = None,
+        timeout: float | None = None,
         viewer: bool = False,
     ) -> None:
         self.peer, self.reader, self.line, self.turn, self.viewer = peer, reader, encoder, turn, viewer
-        self._writer, self._patience = writer, patience
+        self._writer, self._timeout = writer, timeout
 
     def send(self, message: Any, more: bytes = b"") -> None:
         """Send a message that contains no secrets, followed by `more`; the answers of journal sessions."""
@@ -59,7 +59,7 @@ class ClientConnection:
     async def write(self, line: bytes) -> None:
         """Send a line, and wait until the client has received it. Raises `TimeoutError`."""
         self._writer.write(line)
-        await asyncio.wait_for(self._writer.drain(), self._patience)
+        await asyncio.wait_for(self._writer.drain(), self._timeout)
 
     @asynccontextmanager
     async def gone(self) -> AsyncIterator[asyncio.Task[bytes]]:

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from holdfast.agent import verbs
 from holdfast.agent.control import internal, table_requests  # noqa: F401 - declare requests
-from holdfast.agent.control.answers import PATIENCE
+from holdfast.agent.control.answers import TIMEOUT
 from holdfast.agent.control.request import ControlRequest, declared
 from holdfast.agent.control.schema import LIMIT, ControlError
 
@@ -40,13 +40,13 @@ def _adapter(verb: str) -> TypeAdapter[ControlRequest]:
 async def read_request(reader: asyncio.StreamReader) -> ControlRequest | ControlError:
     """Return the request that a client sends first, or the error in place of an invalid one."""
     try:
-        return decode_request(await asyncio.wait_for(reader.readline(), PATIENCE))
+        return decode_request(await asyncio.wait_for(reader.readline(), TIMEOUT))
     except ControlError as error:
         return error
     except ValueError:
         return ControlError(f"cannot read the request: it is longer than {LIMIT} bytes", "not-understood")
     except TimeoutError:
-        return ControlError(f"cannot wait longer than {PATIENCE:g} s for a request")
+        return ControlError(f"cannot wait longer than {TIMEOUT:g} s for a request")
 
 
 def decode_request(line: bytes) -> ControlRequest:

@@ -26,7 +26,7 @@ ANSWER = 30.0
 """Seconds within which the agent must start to answer, as for any other request."""
 SLOW = 10.0
 """Seconds of waiting for the agent after which the run reports the wait."""
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds that the agent may take to write the rest when a run ends."""
 STOPPED = "the agent has stopped"
 
@@ -132,10 +132,10 @@ class AgentConnection:
         self.lost = lambda: None
         self._write(b"\n")
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 self.broken = await asyncio.shield(self._over)
         except TimeoutError:
-            self.broken = f"it does not answer for {PATIENCE:g} s"
+            self.broken = f"it does not answer for {TIMEOUT:g} s"
         if self._listening:
             self._listening.cancel()
         self._writer.close()

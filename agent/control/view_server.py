@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent.connections import BACKLOG, Connections
-from holdfast.agent.control.answers import PATIENCE, encoded, send
+from holdfast.agent.control.answers import TIMEOUT, encoded, send
 from holdfast.agent.control.connection import ClientConnection, Peer, peer_of
 from holdfast.agent.control.decoding import read_request, requests
 from holdfast.agent.control.handling import answer_of
@@ -173,7 +173,7 @@ class ViewServer:
                 writer,
                 encoder,
                 turn=self._turns.turn,
-                patience=PATIENCE,
+                timeout=TIMEOUT,
                 viewer=True,
             )
             response = ControlResponse(ok=True, data=await self._answer(request, client))

@@ -99,10 +99,10 @@ class Swaps:
             self._start_task(parts.reversals.tidy())
             return len(leaving)
 
-    async def stop(self, patience: float) -> None:
-        """End all watches; runs may take `patience` seconds to finish, then they are cancelled."""
+    async def stop(self, timeout: float) -> None:
+        """End all watches; runs may take `timeout` seconds to finish, then they are cancelled."""
         async with self.lock:
-            await self._retire(self.graph.vertices[::-1], patience)
+            await self._retire(self.graph.vertices[::-1], timeout)
         await self.retirement.over()
         await self._parts.watches.stop()
         await cancel(self._tasks)
@@ -218,11 +218,11 @@ class Swaps:
 
     # -- the vertices that leave -----------------------------------------------------------------------------------
 
-    async def _retire(self, vertices: Sequence[Vertex], patience: float) -> None:
-        """End the watches of vertices that leave; their runs may take `patience` seconds to finish."""
+    async def _retire(self, vertices: Sequence[Vertex], timeout: float) -> None:
+        """End the watches of vertices that leave; their runs may take `timeout` seconds to finish."""
         self._parts.scheduler.remove(vertices)
         self._parts.timers.drop(vertices)
-        await self.retirement.retire(vertices, patience)
+        await self.retirement.retire(vertices, timeout)
 
     def _succeeds(self, new: Vertex, old: Vertex) -> bool:
         """Return whether `new` replaces `old`: the same state, its reversal, or one of the same thing or sequence."""

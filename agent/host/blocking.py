@@ -96,7 +96,7 @@ class Blocking:
         self.alone = alone
         self._free = asyncio.Semaphore(limit)
         self._spare = spare
-        self._patience = long
+        self._timeout = long
         self._linger = linger
         self._idle: list[SimpleQueue[Work]] = []
         """Queues of the idle threads, one each. The loop and the threads change this list in atomic steps only."""
@@ -191,10 +191,10 @@ class Blocking:
                 replaced = True
                 self._free.release()
 
-        patience = loop.call_later(self._patience, replace)
+        timer = loop.call_later(self._timeout, replace)
 
         def give_back() -> None:
-            patience.cancel()
+            timer.cancel()
             if replaced:
                 self._spare += 1
             else:

@@ -52,7 +52,7 @@ class Kept(NamedTuple):
     """A further descriptor that it gets."""
     home: bytes
     """Directory that is removed when it has ended."""
-    patience: float
+    timeout: float
     """Seconds in which it must end by itself."""
 
 
@@ -77,7 +77,7 @@ def keep(request: int, lifeline: int, report: int) -> NoReturn:
     for descriptor in {reading, *kept.streams, kept.passed}:
         os.close(descriptor)
     _report(report, b"pid %d\n" % pid)
-    _wait(pid, lifeline, writing, kept.patience)
+    _wait(pid, lifeline, writing, kept.timeout)
     status = _end(pid)
     _remove(kept.home)
     _report(report, b"ended %d\n" % status)
@@ -146,11 +146,11 @@ def _forbid_core() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _wait(pid: int, lifeline: int, stdin: int, patience: float) -> None:
+def _wait(pid: int, lifeline: int, stdin: int, timeout: float) -> None:
     """Wait until the process has ended.
 
     When the agent has closed the lifeline, the keeper closes the standard input of the process. Near the end of
-    `patience`, it sends SIGTERM. A byte in the lifeline ends the process at once.
+    `timeout`, it sends SIGTERM. A byte in the lifeline ends the process at once.
     """
     ended = os.pidfd_open(pid)
     waiting = select.poll()
@@ -161,9 +161,9 @@ def _wait(pid: int, lifeline: int, stdin: int, patience: float) -> None:
         waiting.unregister(lifeline)
         if os.read(lifeline, 1):
             return
-        if not waiting.poll(patience * 800):
+        if not waiting.poll(timeout * 800):
             processes.send_group(pid, signal.SIGTERM)
-            waiting.poll(patience * 200)
+            waiting.poll(timeout * 200)
 
 
 def _end(pid: int) -> int:

@@ -2,7 +2,7 @@
 
 An administrator who removes a package stops its service first. An agent that starts the service again, or restores
 files, would undo this work. So before each repair the engine asks this module whether another process is changing the
-resource's package. After `PATIENCE` seconds, repairs continue, and health reports that: an apt that waits for an answer
+resource's package. After `TIMEOUT` seconds, repairs continue, and health reports that: an apt that waits for an answer
 on an unattended terminal must not disable the agent.
 """
 
@@ -19,7 +19,7 @@ from holdfast.resources.contract import Resource
 from holdfast.resources.dependencies import UNITS
 from holdfast.resources.errors import HoldfastError
 
-PATIENCE = 600.0
+TIMEOUT = 600.0
 """Seconds for which packages in use by another process are left alone."""
 INTERVAL = 0.2
 """Seconds between two checks whether the other process is done. The kernel does not notify when a lock is released."""
@@ -70,7 +70,7 @@ class PackageChanges:
             return None
         if not self._who:
             self._who, self._over = who, asyncio.Event()
-            self._until = asyncio.get_running_loop().time() + PATIENCE
+            self._until = asyncio.get_running_loop().time() + TIMEOUT
             self._begun.set()
         return Obstacle(f"{self._who} {why}", self._until, self._over)
 
@@ -96,7 +96,7 @@ class PackageChanges:
             )
             while self._others():
                 if asyncio.get_running_loop().time() >= self._until and not self._over.is_set():
-                    minutes = PATIENCE / 60
+                    minutes = TIMEOUT / 60
                     text = f"{self._who} has used the package manager for {minutes:g} min: repairs continue anyway"
                     self._health.set(CONDITION, text)
                     self._over.set()

@@ -21,7 +21,7 @@ from holdfast.resources.errors import Permanent
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LIMIT = 8192
 """Most bytes of a request."""
-PATIENCE = 5.0
+TIMEOUT = 5.0
 """Seconds that a client may take to send its request, and to read the answer."""
 CLIENTS = 16
 """Most clients at once."""
@@ -89,7 +89,7 @@ class Exporter:
 
     async def _read(self, reader: asyncio.StreamReader) -> bytes:
         """Return the head of a request; empty if it is invalid."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             try:
                 return await reader.readuntil(b"\r\n\r\n")
             except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -98,7 +98,7 @@ class Exporter:
     async def _talk(self, head: bytes, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request of a connection."""
         writer.write(self._answer(head))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await writer.drain()
 
     def _answer(self, head: bytes) -> bytes:

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
-from holdfast.agent.northbound.commits import PATIENCE, Committer
+from holdfast.agent.northbound.commits import TIMEOUT, Committer
 from holdfast.agent.northbound.delivery import EventDelivery
 from holdfast.agent.northbound.drivers.base import Driver, WatchBatch
 from holdfast.agent.northbound.errors import Invalid, RefMissing, Unavailable
@@ -101,9 +101,9 @@ class NbApi:
         """The cache as it is now; it does not change."""
         return self._store.view
 
-    async def shows(self, revision: int, patience: float = PATIENCE) -> bool:
-        """Wait until the cache has reached this revision; return False if it has not after `patience` seconds."""
-        return await self._feed.shows(revision, patience)
+    async def shows(self, revision: int, timeout: float = TIMEOUT) -> bool:
+        """Wait until the cache has reached this revision; return False if it has not after `timeout` seconds."""
+        return await self._feed.shows(revision, timeout)
 
     async def revision(self) -> int:
         """Return the present revision of the database, which the cache may not have reached yet.

@@ -24,7 +24,7 @@ Record = tuple[type[Model], str]
 
 TRIES = 100
 """Most times that a transaction is computed again because others have changed the records that it read."""
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds for which a write waits until the cache shows it."""
 TURN = 0.1
 """Most seconds for which a transaction waits for an earlier one of this process."""
@@ -103,7 +103,7 @@ class Committer:
         if _changes(transaction):
             self._feed.offer(revision, transaction.writes)
         if transaction.writes:
-            await self._feed.shows(revision, PATIENCE)
+            await self._feed.shows(revision, TIMEOUT)
         return result
 
     async def _fetch(self, model: type[Model], id: str) -> Stored | None:
@@ -132,7 +132,7 @@ class Committer:
         """Wait until the cache has the change that made a condition fail. Raises `Unavailable`."""
         if self._feed.store.view is not view or registry.find(error.condition.table) in self._uncached:
             return
-        if not await self._feed.shows(max(error.current, view.revision + 1), PATIENCE):
+        if not await self._feed.shows(max(error.current, view.revision + 1), TIMEOUT):
             why = next(self._feed.problems(), "it does not answer")
             raise Unavailable(f"the cache does not follow the database: {why}")
 

@@ -103,8 +103,8 @@ class CacheFeed:
         """Whether the cache does not follow the database: not yet, or no longer."""
         return self._task is None or self._task.done() or bool(self._task.cancelling())
 
-    async def shows(self, revision: int, patience: float) -> bool:
-        """Wait until the cache has reached this revision; return False if it has not after `patience` seconds."""
+    async def shows(self, revision: int, timeout: float) -> bool:
+        """Wait until the cache has reached this revision; return False if it has not after `timeout` seconds."""
         if self.store.view.revision >= revision:
             return True
         if self.ended:
@@ -112,7 +112,7 @@ class CacheFeed:
         loop = asyncio.get_running_loop()
         waiter: Waiter = (revision, next(self._numbers), loop.create_future())
         heappush(self._waiting, waiter)
-        timer = loop.call_later(patience, lambda: _settle(waiter[2], shown=False))
+        timer = loop.call_later(timeout, lambda: _settle(waiter[2], shown=False))
         shown = False
         try:
             shown = await waiter[2]

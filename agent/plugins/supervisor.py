@@ -30,7 +30,7 @@ DELAY, LONGEST = 0.25, 30.0
 """Seconds before the first restart, and most seconds before any; each delay is twice the one before."""
 STEADY = 5.0
 """Seconds after which a plugin counts as healthy, and delays begin again."""
-PATIENCE = 3.0
+TIMEOUT = 3.0
 """Seconds for which a call waits for the next start. If the start is later, the call fails with `Temporary`."""
 REST = 2.0
 """Least seconds between two starts of a plugin that cannot be used as it is declared."""
@@ -133,7 +133,7 @@ class Supervisor:
                 if isinstance(self.trouble, Permanent) and loop.time() < self._next:
                     raise Permanent(str(self.trouble))
                 self._task = asyncio.create_task(self._run(), name=f"plugin {self.name}")
-            elif self.state == "waiting" and self._next - loop.time() > PATIENCE:
+            elif self.state == "waiting" and self._next - loop.time() > TIMEOUT:
                 message = f"{self.trouble}; it is restarted later"  # the number of seconds would soon be wrong
                 raise Temporary(message, delay=self._next - loop.time())
             await self._changed.wait()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.agent.records.recorder import Recorder
     from holdfast.agent.records.records import Records
 
-PATIENCE = 5.0
+TIMEOUT = 5.0
 """Seconds that the end of the run waits for the disk."""
 CODE = "not-recorded"
 """Code of the warning."""
@@ -101,14 +101,14 @@ class RunRecords:
             self._writing.cancel()
             await asyncio.wait([self._writing])
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 try:
                     return await self._write_rest()
                 finally:
                     if self._records is not None:
                         await self._records.close()
         except TimeoutError:
-            return f"the disk has not answered for {PATIENCE:g} s"
+            return f"the disk has not answered for {TIMEOUT:g} s"
 
     async def _write_rest(self) -> str:
         """Write the waiting records; return why that was not possible."""

@@ -20,7 +20,7 @@ from holdfast.agent.northbound.errors import Unavailable
 from holdfast.agent.paths import demand_safe
 from holdfast.agent.sqlite_files import beside, code, damaged, status
 
-PATIENCE = 5.0
+TIMEOUT = 5.0
 """Seconds for which a query waits for another process."""
 
 
@@ -101,7 +101,7 @@ class RecordReader:
     def _connected(self, mode: str) -> sqlite3.Connection:
         name = str(self._path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
         db = sqlite3.connect(
-            f"file:{name}?{mode}", uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+            f"file:{name}?{mode}", uri=True, timeout=TIMEOUT, isolation_level=None, check_same_thread=False
         )
         try:
             db.execute("pragma trusted_schema = off")

@@ -26,7 +26,7 @@ from holdfast.agent.records.records import Records
 from holdfast.agent.records.resource_history import history_of, last_failure
 from holdfast.agent.records.rows import LASTING, ChangeEntry
 from holdfast.agent.records.state_rows import StateRows
-from holdfast.agent.records.write_queue import PATIENCE, Work, WriteQueue
+from holdfast.agent.records.write_queue import TIMEOUT, Work, WriteQueue
 
 SHORT = 4000
 """Most characters of changes that are kept while a failure lasts; of longer changes, only the names are kept."""
@@ -122,7 +122,7 @@ class Recorder:
         """Return the latest changes of a resource, newest first; none if the disk does not answer."""
         await self.queue.settle()
         with suppress(NorthboundError, TimeoutError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 return await history_of(self._redact(identity), self._records.driver)
         return []
 

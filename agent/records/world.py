@@ -97,7 +97,7 @@ class StoredWorld:
     @asynccontextmanager
     async def _bounded(self, verb: str) -> AsyncIterator[None]:
         """End the block after some seconds, and raise `Permanent` and `Temporary` for the errors of the store."""
-        seconds = self._database.patience
+        seconds = self._database.timeout
         try:
             async with asyncio.timeout(seconds):
                 yield

@@ -27,7 +27,7 @@ LIMIT = 1 << 20
 """Most bytes of the file."""
 GROUP = 500
 """Most strings that are written together."""
-PATIENCE = 3.0
+TIMEOUT = 3.0
 """Seconds to wait for another process that holds the lock."""
 AGAIN = 0.05
 """Seconds between two attempts."""
@@ -73,7 +73,7 @@ def _exists(directory: Path) -> bool:
 async def _locked(directory: Path, blocking: Blocking) -> Handle:
     """Return the lock file once no other process holds it; no thread waits for that."""
     loop = asyncio.get_running_loop()
-    until = loop.time() + PATIENCE
+    until = loop.time() + TIMEOUT
     while (lock := await blocking(_lock, directory)) is None:
         if loop.time() >= until:
             raise Temporary(f"cannot take over {directory / FILE}: another process holds its lock")

@@ -27,7 +27,7 @@ DELAY = 0.2
 """Seconds from a report to the writing of its rows."""
 RETRY = 5.0
 """Seconds between two attempts while the database cannot be written."""
-PATIENCE = 2.0
+TIMEOUT = 2.0
 """Seconds for which a query and the end of the agent wait for the disk."""
 ROOM, EACH = 16 << 20, 1 << 10
 """Most bytes of history that wait; bytes that each entry takes in addition to its texts."""
@@ -122,7 +122,7 @@ class WriteQueue:
     async def settle(self) -> None:
         """Write all waiting entries, unless the disk does not answer in time."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await self.flush()
 
     async def flush(self) -> bool:

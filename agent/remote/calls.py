@@ -21,7 +21,7 @@ ASK = 30.0
 """Seconds within which a provider must say whether such a change would be refused."""
 ANSWER = 10.0
 """Seconds that the answer may take in addition."""
-PATIENCE = 2.0
+TIMEOUT = 2.0
 """Seconds for which a cancelled run still waits for the answer to a change, so that its result is remembered."""
 
 
@@ -160,7 +160,7 @@ class RemoteCalls:
         try:
             return await asyncio.shield(call)
         except asyncio.CancelledError as error:
-            await asyncio.wait([call], timeout=PATIENCE)
+            await asyncio.wait([call], timeout=TIMEOUT)
             if not call.done() or call.cancelled() or call.exception() is not None:
                 raise
             self.cancelled = error

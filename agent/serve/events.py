@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.control.table_requests import Subscribe
-from holdfast.agent.serve.http import PATIENCE, head_of
+from holdfast.agent.serve.http import TIMEOUT, head_of
 from holdfast.agent.serve.view_client import ViewClient
 
 MOST = 12
@@ -100,7 +100,7 @@ async def _send(messages: AsyncIterator[dict[str, Any]], first: bytes, writer: a
 
 async def _write(data: bytes, writer: asyncio.StreamWriter) -> None:
     writer.write(data)
-    await asyncio.wait_for(writer.drain(), PATIENCE)
+    await asyncio.wait_for(writer.drain(), TIMEOUT)
 
 
 def event(message: Mapping[str, Any]) -> bytes:

@@ -18,7 +18,7 @@ from holdfast.resources.errors import HoldfastError
 
 LIMIT = 16 * 1024
 """Most bytes of a request."""
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds that a client may take to send its request, or to read a part of the response."""
 HEADERS = 100
 """Most header fields of a request."""
@@ -68,7 +68,7 @@ class Request:
 async def read_request(reader: asyncio.StreamReader) -> Request | HttpError:
     """Return the request that a client sends, or the error in place of an invalid one."""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             head = await reader.readuntil(b"\r\n\r\n")
         return parsed(head)
     except HttpError as error:
@@ -78,7 +78,7 @@ async def read_request(reader: asyncio.StreamReader) -> Request | HttpError:
     except asyncio.IncompleteReadError:
         return HttpError(400, "the request is not complete")
     except TimeoutError:
-        return HttpError(408, f"the request did not arrive within {PATIENCE:g} s")
+        return HttpError(408, f"the request did not arrive within {TIMEOUT:g} s")
 
 
 def parsed(head: bytes) -> Request:

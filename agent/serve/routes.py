@@ -11,7 +11,7 @@ from holdfast.agent.control.table_requests import GetRecord, ListRecords, Subscr
 from holdfast.agent.serve import parameters
 from holdfast.agent.serve.events import Subscriptions
 from holdfast.agent.serve.gate import Gate
-from holdfast.agent.serve.http import PATIENCE, HttpError, Request, refusal, response
+from holdfast.agent.serve.http import TIMEOUT, HttpError, Request, refusal, response
 from holdfast.agent.serve.view_client import ViewClient
 
 VERSION = "v1"
@@ -43,7 +43,7 @@ class Routes:
         except HttpError as error:
             data = refusal(error, head_only=head_only)
         writer.write(data)
-        await asyncio.wait_for(writer.drain(), PATIENCE)
+        await asyncio.wait_for(writer.drain(), TIMEOUT)
 
     async def _found(self, request: Request) -> Any:
         """Return the requested document. Raises `HttpError`."""

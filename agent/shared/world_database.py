@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 UNAVAILABLE = "etcd-unavailable"
 """Code of the health condition for a cluster that cannot be used."""
-PATIENCE, BRIEF = 8.0, 1.0
+TIMEOUT, BRIEF = 8.0, 1.0
 """Most seconds of one call; the same while etcd is known to be out of reach."""
 START = 3.0
 """Seconds for which calls wait for the first connection: states wait for each other in the first pass."""
@@ -56,9 +56,9 @@ class WorldDatabase:
         """Set once the strings are in another database, or can be reached again; a new event takes its place."""
 
     @property
-    def patience(self) -> float:
+    def timeout(self) -> float:
         """Most seconds of one call."""
-        return BRIEF if self.trouble else PATIENCE
+        return BRIEF if self.trouble else TIMEOUT
 
     @property
     def remote(self) -> bool:

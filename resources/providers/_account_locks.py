@@ -16,7 +16,7 @@ from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.package_locks import described, holder
 from holdfast.resources.providers._etc import ETC, FILES
 
-PATIENCE = 15.0
+TIMEOUT = 15.0
 """Seconds to wait for other programs; lckpwdf waits as long."""
 INTERVAL = 0.05
 """Seconds between two checks. The kernel does not notify when a lock is released."""
@@ -25,10 +25,10 @@ INTERVAL = 0.05
 async def released(host: ProviderHost, what: str) -> None:
     """Wait until no other program changes the account files.
 
-    Raises `Temporary` with the program after `PATIENCE` seconds.
+    Raises `Temporary` with the program after `TIMEOUT` seconds.
     """
     etc = host.system_path(ETC)
-    until = asyncio.get_running_loop().time() + PATIENCE
+    until = asyncio.get_running_loop().time() + TIMEOUT
     while who := changing(etc):
         if asyncio.get_running_loop().time() > until:
             raise Temporary(f"cannot {what}: {who} has locked the account files", delay=1.0)

@@ -90,9 +90,9 @@ class Terminal:
     def does(self, line):
         """Type a line. Return the output."""
         os.write(self._terminal, f"{line}; echo 'that''s all'\n".encode())
-        seen, patience = "", time.monotonic() + DEADLINE
+        seen, timeout = "", time.monotonic() + DEADLINE
         while "thats all" not in seen:
-            assert time.monotonic() < patience, seen
+            assert time.monotonic() < timeout, seen
             if select.select([self._terminal], [], [], 0.5)[0]:
                 seen += os.read(self._terminal, 65536).decode("ascii", "replace")
         return seen

@@ -371,7 +371,7 @@ def test_a_write_that_failed_leaves_the_file_usable(tmp_path):
 
 async def test_an_intent_waits_for_a_hanging_disk_for_a_limited_time(tmp_path, monkeypatch):
     """The intent then fails. Once the disk answers, all is written."""
-    monkeypatch.setattr(store, "PATIENCE", 0.05)
+    monkeypatch.setattr(store, "TIMEOUT", 0.05)
     answers = asyncio.Event()
 
     async def disk(call, *arguments):

@@ -165,7 +165,7 @@ async def test_a_viewer_that_does_not_read_is_dropped(
 ) -> None:
     """Its descriptor and its output buffer are freed. Others are answered meanwhile."""
     path, server, _, agent = served
-    monkeypatch.setattr("holdfast.agent.control.answers.PATIENCE", 0.2)
+    monkeypatch.setattr("holdfast.agent.control.answers.TIMEOUT", 0.2)
     agent.rows = [{"identity": "x" * 1000}] * 2000
     slow = socket.socket(socket.AF_UNIX)
     slow.connect(str(path))

@@ -16,7 +16,7 @@ from fake_machine import FakeContext, Machine
 from holdfast import Context, Permanent, Watch
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.model.autoedges import PATIENCE, AutoEdges
+from holdfast.agent.engine.model.autoedges import TIMEOUT, AutoEdges
 from holdfast.agent.engine.model.events import Event, Notice, Ran
 from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.host.host import LocalHost
@@ -378,8 +378,8 @@ async def test_states_do_not_wait_for_a_package_database_that_does_not_answer(vi
     calls = compiled(("pkg.installed", "nginx", {}), ("service.running", "nginx", {})).calls
     edges = await AutoEdges(lambda identity: cast("Context", Silent(identity)), told.append).find(calls)
 
-    assert asyncio.get_running_loop().time() == PATIENCE
+    assert asyncio.get_running_loop().time() == TIMEOUT
     assert edges == {1: (0,)}
     assert [notice.text for notice in told] == [
-        f"the files of packages are unknown: the provider did not answer within {PATIENCE:g} s"
+        f"the files of packages are unknown: the provider did not answer within {TIMEOUT:g} s"
     ]

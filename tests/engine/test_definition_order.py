@@ -9,7 +9,7 @@ import pytest
 from engine_bench import Bench, compilation, state
 from fake_machine import Machine
 from holdfast import Permanent
-from holdfast.agent.engine.schedule.definition_order import PATIENCE
+from holdfast.agent.engine.schedule.definition_order import TIMEOUT
 from holdfast.agent.engine.schedule.workers import LONG
 
 TROUBLES: dict[str, tuple[dict[str, Any], float]] = {
@@ -17,8 +17,8 @@ TROUBLES: dict[str, tuple[dict[str, Any], float]] = {
     "waits for its next attempt": ({"retry": {"attempts": 5, "interval": 100}}, 0),
     "waits for a retry without end": ({"retry": {"attempts": -1, "interval": 100}}, 0),
     "cannot be watched": ({}, 0),
-    "hangs": ({}, PATIENCE),
-    "hangs as its watch is armed": ({}, PATIENCE),
+    "hangs": ({}, TIMEOUT),
+    "hangs as its watch is armed": ({}, TIMEOUT),
 }
 """What is the matter with the first of them: its arguments, and for how many seconds it may hold back the others."""
 
@@ -58,7 +58,7 @@ async def test_all_states_that_hang_delay_the_others_for_two_minutes_in_total(be
     for name in slow:
         machine.hold(name)
     async with bench.starting(*(state(name) for name in slow), state("z"), workers=4):
-        await bench.elapse(2 * PATIENCE + LONG * len(slow) / 4)
+        await bench.elapse(2 * TIMEOUT + LONG * len(slow) / 4)
 
         assert machine.settings == {"z": "right"}
         machine.free()
@@ -68,7 +68,7 @@ async def test_a_batch_that_hangs_counts_once(bench: Bench, machine: Machine) ->
     """Its members have started together."""
     machine.hold("together")
     async with bench.starting(*(state(name, "zbundled.present") for name in ("a", "b", "c")), state("z")):
-        await bench.elapse(PATIENCE + 1)
+        await bench.elapse(TIMEOUT + 1)
 
         assert machine.settings == {"z": "right"}
         machine.free()
@@ -92,7 +92,7 @@ async def test_states_that_overtook_a_slow_one_are_checked_again_when_it_ends(be
     machine.hold("slow")
     machine.broken["a"] = Permanent("there is no such command")
     async with bench.starting(state("slow"), state("a"), state("b", "zaction.run"), state("c")) as engine:
-        await bench.elapse(PATIENCE + LONG)
+        await bench.elapse(TIMEOUT + LONG)
         assert machine.settings == {"c": "right"}
         assert machine.log.count("run b") == 1
         bench.forget()
@@ -113,7 +113,7 @@ async def test_a_pause_does_not_count_towards_the_limit(bench: Bench, machine: M
         engine.pause()
         await bench.elapse(1000)
         engine.resume()
-        await bench.elapse(PATIENCE - 1)
+        await bench.elapse(TIMEOUT - 1)
         assert machine.settings == {}
 
         await bench.elapse(LONG)

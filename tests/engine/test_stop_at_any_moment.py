@@ -54,7 +54,7 @@ LINES = [
     "refresh l",
 ]
 MOMENTS = ["nothing", "the disk", *LINES]
-PATIENCE = 4
+TIMEOUT = 4
 
 
 async def plainly(engine: Engine) -> None:
@@ -100,7 +100,7 @@ async def test_a_stop_ends_in_time_and_leaves_nothing(
 ) -> None:
     """Each resource waits at another point of its run."""
     bench = DurableBench(machine, tmp_path / "journal")
-    engine = bench.engine(workers=3, stop_timeout=PATIENCE)
+    engine = bench.engine(workers=3, stop_timeout=TIMEOUT)
     if moment == "the disk":
         bench.disk.slow = asyncio.Event()
     elif moment != "nothing":
@@ -110,7 +110,7 @@ async def test_a_stop_ends_in_time_and_leaves_nothing(
     began = asyncio.get_running_loop().time()
     await how(engine)
 
-    assert asyncio.get_running_loop().time() - began <= (0.1 if how is in_a_hurry else PATIENCE + 0.1)
+    assert asyncio.get_running_loop().time() - began <= (0.1 if how is in_a_hurry else TIMEOUT + 0.1)
     bench.journal.close()
     await asyncio.sleep(0)
     assert len(asyncio.all_tasks()) == 1

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from holdfast.agent.health import Health
-from holdfast.agent.host.package_changes import CONDITION, FRESH, PATIENCE, PackageChanges
+from holdfast.agent.host.package_changes import CONDITION, FRESH, TIMEOUT, PackageChanges
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.results import Pkg
 from holdfast.resources.kinds.cmd.run import Run
@@ -102,7 +102,7 @@ async def test_after_ten_minutes_repairs_continue_and_health_reports_it(virtual_
     found, began = await package_changes.obstacle(toy), loop.time()
     await found.over.wait()
 
-    assert PATIENCE <= loop.time() - began < PATIENCE + 1
+    assert TIMEOUT <= loop.time() - began < TIMEOUT + 1
     assert await package_changes.obstacle(toy) is None
     assert conditions(health) == {
         CONDITION: "process 7 (apt-get) has used the package manager for 10 min: repairs continue anyway"
@@ -111,7 +111,7 @@ async def test_after_ten_minutes_repairs_continue_and_health_reports_it(virtual_
     await asyncio.sleep(1)
     assert conditions(health) == {}
     pkg.who = "process 8 (dpkg)"
-    assert (await package_changes.obstacle(toy)).until > loop.time() + PATIENCE - 1
+    assert (await package_changes.obstacle(toy)).until > loop.time() + TIMEOUT - 1
     task.cancel()
 
 

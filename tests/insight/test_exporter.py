@@ -75,7 +75,7 @@ async def test_other_requests_are_refused(server, data, status):
 
 async def test_a_silent_client_is_disconnected(server, monkeypatch):
     """A client that sends nothing keeps a connection for a few seconds at most."""
-    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    monkeypatch.setattr(module, "TIMEOUT", 0.01)
     assert await asked(server, b"") == b""
 
 

@@ -64,7 +64,7 @@ async def test_a_plan_does_not_wait(host, etc):
 @pytest.mark.parametrize("file", ["passwd", "shadow", "group", "gshadow"])
 async def test_lock_files_count_while_their_process_runs(host, etc, monkeypatch, file):
     """After a while the change fails temporarily, and the error names the process. A leftover file does not count."""
-    monkeypatch.setattr(_account_locks, "PATIENCE", 0.0)
+    monkeypatch.setattr(_account_locks, "TIMEOUT", 0.0)
     lock = etc / f"{file}.lock"
     lock.write_text(f"{os.getpid()}\0")
     with pytest.raises(Temporary, match=rf"cannot add group crew: process {os.getpid()} \(.+\) has locked the account"):
@@ -96,7 +96,7 @@ async def test_every_change_waits(host, etc, monkeypatch, change, ran):
     """Each change compares the call with the account files, so each must see them complete."""
     users, groups = shadow.ShadowUsers(host), shadow.ShadowGroups(host)
     with monkeypatch.context() as patch, holding(etc / ".pwd.lock"):
-        patch.setattr(_account_locks, "PATIENCE", 0.0)
+        patch.setattr(_account_locks, "TIMEOUT", 0.0)
         with pytest.raises(Temporary, match="has locked the account files"):
             await change(users, groups)
     assert host.ran == []

@@ -122,7 +122,7 @@ async def test_reads_that_are_asked_for_together_travel_together(bench):
 
 async def test_a_plugin_that_crashes_at_every_start_is_started_ever_more_rarely(bench, monkeypatch):
     """A call does not wait for a distant start. The text of its error is correct, and counts each start."""
-    monkeypatch.setattr(supervisor, "PATIENCE", 0.3)
+    monkeypatch.setattr(supervisor, "TIMEOUT", 0.3)
     plugin = await bench.use(command=["sh", "-c", "exit 3"])
     with pytest.raises(Temporary, match=r"before it listened; it is restarted later$") as error:
         await create(plugin, "web")
@@ -134,7 +134,7 @@ async def test_a_plugin_that_crashes_at_every_start_is_started_ever_more_rarely(
 
 async def test_what_a_plugin_says_at_each_start_is_logged_once_until_it_changes(bench, monkeypatch):
     """A call that waits for the first starts has the same text in its error."""
-    monkeypatch.setattr(supervisor, "PATIENCE", 0.3)
+    monkeypatch.setattr(supervisor, "TIMEOUT", 0.3)
     lines: list[str] = []
     monkeypatch.setattr(plugins, "_log", lambda _name, _level, said: lines.append(said["message"]))
     said = bench.directory / "said"

@@ -457,7 +457,7 @@ def test_an_id_has_its_time() -> None:
 async def test_a_reader_tells_that_the_file_is_locked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another program has locked it for longer than the reader waits."""
     await site.desk.records.close()
-    monkeypatch.setattr("holdfast.agent.records.reading.PATIENCE", 0.01)
+    monkeypatch.setattr("holdfast.agent.records.reading.TIMEOUT", 0.01)
     db = sqlite3.connect(site.desk.records.path)
     db.execute("pragma locking_mode = exclusive")
     db.execute("begin exclusive")

@@ -125,8 +125,8 @@ def test_a_database_that_cannot_be_used_costs_one_warning(
     tree: Tree, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run does its work and succeeds."""
-    monkeypatch.setattr(of_run, "PATIENCE", 0.5)
-    monkeypatch.setattr(sqlite_groups, "PATIENCE", 0.2)
+    monkeypatch.setattr(of_run, "TIMEOUT", 0.5)
+    monkeypatch.setattr(sqlite_groups, "TIMEOUT", 0.2)
     tree("apply", check=0)
     db = sqlite3.connect(tree.root / "state/records.db", isolation_level=None)
     db.execute("pragma user_version = 99" if broken == "newer" else "begin immediate")
@@ -248,7 +248,7 @@ def test_an_interrupted_run_is_recorded(tree: Tree) -> None:
 
 async def test_a_disk_that_hangs_ends_with_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of the run waits for a limited time."""
-    monkeypatch.setattr(of_run, "PATIENCE", 0.01)
+    monkeypatch.setattr(of_run, "TIMEOUT", 0.01)
     told: list[Any] = []
 
     async def hang(_: SqliteDriver) -> None:

@@ -287,7 +287,7 @@ async def test_strings_that_are_there_at_the_start_count(tmp_path: Path) -> None
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes that fail soon while another program has locked the database."""
-    monkeypatch.setattr(sqlite_groups, "PATIENCE", 0.2)
+    monkeypatch.setattr(sqlite_groups, "TIMEOUT", 0.2)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -309,7 +309,7 @@ async def test_a_write_while_another_program_has_locked_the_database_fails_for_n
 
 async def test_a_database_that_does_not_answer_fails_for_now(monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that hangs holds a call for a limited time only."""
-    monkeypatch.setattr(world_database, "PATIENCE", 0.01)
+    monkeypatch.setattr(world_database, "TIMEOUT", 0.01)
     database = WorldDatabase(asyncio.Event().wait, Health(), Tasks(Health()))  # type: ignore[arg-type] # never returns
     hanging = StoredWorld(database, lambda: "web1")
 

@@ -115,7 +115,7 @@ async def test_a_file_that_something_else_has_written_is_refused(host: LocalHost
 
 async def test_waiting_for_a_lock_ends(host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a process of an earlier version keeps the lock, the wait ends, and no thread is blocked meanwhile."""
-    monkeypatch.setattr(world_file, "PATIENCE", 0.2)
+    monkeypatch.setattr(world_file, "TIMEOUT", 0.2)
     (tmp_path / "world.json").write_text(json.dumps(CONTENT))
     with (tmp_path / "world.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

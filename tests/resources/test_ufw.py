@@ -205,7 +205,7 @@ async def test_an_ufw_that_runs_is_waited_for(monkeypatch):
     await base.released()
     assert next(held, None) is None
     monkeypatch.setattr(base, "holder", lambda _: 1)
-    monkeypatch.setattr(base, "PATIENCE", 0)
+    monkeypatch.setattr(base, "TIMEOUT", 0)
     await asyncio.wait_for(base.released(), DEADLINE)
 
 

@@ -118,7 +118,7 @@ async def read(data: bytes, *, end: bool = True) -> Request | HttpError:
 
 async def test_heads_that_do_not_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Too long, cut off, or too slow."""
-    monkeypatch.setattr(http, "PATIENCE", 0.01)
+    monkeypatch.setattr(http, "TIMEOUT", 0.01)
     long, cut, slow = await read(b"G" * 2 * LIMIT), await read(b"GET /"), await read(b"GET /", end=False)
 
     assert [each.status for each in (long, cut, slow) if isinstance(each, HttpError)] == [431, 400, 408]

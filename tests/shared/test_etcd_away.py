@@ -139,12 +139,12 @@ async def test_a_history_that_is_compacted_meanwhile_hides_no_change(make, etcd,
         await host.local.__aexit__(None, None, None)
 
 
-async def test_an_etcd_that_hangs_later_fails_writes_within_the_patience(make, etcd, prefix, monkeypatch):
+async def test_an_etcd_that_hangs_later_fails_writes_within_the_timeout(make, etcd, prefix, monkeypatch):
     """The error says that there is no answer; reads go on."""
     async with BrokenLine(etcd.members[0].port) as line:
         host = await make("web1").share(f"127.0.0.1:{line.port}", prefix=prefix)
         await host.world.set_string("x", "1")
-        monkeypatch.setattr(world_database, "PATIENCE", 0.2)
+        monkeypatch.setattr(world_database, "TIMEOUT", 0.2)
         line.flows.clear()
         with pytest.raises(Temporary, match=r"no answer from the database within 0\.2 s"):
             await host.world.set_string("x", "2")

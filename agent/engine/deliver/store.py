@@ -17,7 +17,7 @@ from holdfast.agent.engine.deliver.database import Database, Foreign, Statement
 Blocking = Callable[..., Awaitable[object]]
 """Runs a function in a thread: `await blocking(function, *arguments)`."""
 
-PATIENCE = 5.0
+TIMEOUT = 5.0
 """Seconds after which an unfinished batch counts as failed."""
 RETRIES = (1.0, 2.0, 4.0, 5.0)
 """Seconds between tries while the file cannot be written; the last value repeats."""
@@ -144,7 +144,7 @@ class Store:
         self._waiting_now, self._waiting = self._waiting, []
         flush = self._must_last()
         late = asyncio.get_running_loop().call_later(
-            PATIENCE, self._fail, f"the disk has not answered for {PATIENCE:g} s"
+            TIMEOUT, self._fail, f"the disk has not answered for {TIMEOUT:g} s"
         )
         self._writing = True
         try:

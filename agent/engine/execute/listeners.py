@@ -9,7 +9,7 @@ from holdfast.agent.engine.execute.deletions import Deletions
 from holdfast.agent.engine.execute.outcomes import Outcomes
 from holdfast.agent.engine.execute.rechecks import Rechecks
 from holdfast.agent.engine.policy import Policy
-from holdfast.agent.engine.schedule.definition_order import PATIENCE
+from holdfast.agent.engine.schedule.definition_order import TIMEOUT
 from holdfast.agent.engine.schedule.passes import Passes
 from holdfast.agent.engine.schedule.scheduler import Scheduler
 
@@ -39,13 +39,13 @@ class Listeners:
     def run_due(self) -> None:
         """Run the listeners that are due, then the deletions, or end the pass. Call this when no run is in progress.
 
-        In the daemon, vertices that wait or hang delay these by at most `PATIENCE` seconds. The pass ends when no
+        In the daemon, vertices that wait or hang delay these by at most `TIMEOUT` seconds. The pass ends when no
         vertex waits any more.
         """
         if not self._passes.running:
             return
         waits = bool(self._scheduler.unsettled) or self._rechecks.under_way
-        late = self._passes.began + PATIENCE
+        late = self._passes.began + TIMEOUT
         if waits and (self._policy.stopped or not self._policy.daemon):
             return
         if waits and asyncio.get_running_loop().time() < late:

@@ -19,7 +19,7 @@ from holdfast.states.data import Call
 Edges = Mapping[int, tuple[int, ...]]
 """Position of the vertex that waits -> positions of the vertices that it waits for."""
 NOTHING: Edges = {}
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds for which a swap waits for an answer of the package database."""
 
 
@@ -82,10 +82,10 @@ class AutoEdges:
             from holdfast.resources.interfaces.pkg import PkgInterface  # noqa: PLC0415 - few states need it
 
             owners = self._context("automatic edges").interface(PkgInterface).owners
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 found: Shipped = await owners(self._packages, self._paths)
         except RAISED as error:  # some edges are missing then
-            why = f"the provider did not answer within {PATIENCE:g} s" if isinstance(error, TimeoutError) else error
+            why = f"the provider did not answer within {TIMEOUT:g} s" if isinstance(error, TimeoutError) else error
             self._emit(Notice("debug", "packages-unknown", "", f"the files of packages are unknown: {why}", error))
             return {}
         return found

@@ -12,7 +12,7 @@ from itertools import count
 
 from holdfast.agent.engine.model.vertex import Vertex
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds for which the first slow vertex of a graph may hold back later ones; each further slow one gets half of that.
 
 One-shot runs have no such limit.
@@ -51,12 +51,12 @@ class Heap(list[Item]):
 class DefinitionOrder:
     """Which vertices of one graph hold back later ones.
 
-    The first slow vertex does so for `patience` seconds, the second for half of that, and so on; all together for at
-    most twice `patience`.
+    The first slow vertex does so for `timeout` seconds, the second for half of that, and so on; all together for at
+    most twice `timeout`.
     """
 
-    def __init__(self, patience: float) -> None:
-        self._patience = self._left = patience
+    def __init__(self, timeout: float) -> None:
+        self._timeout = self._left = timeout
         """Seconds for the first slow vertex of a new graph, and for the next slow vertex of this one."""
         self._unsettled = Heap()
         """Vertices that may hold back others."""
@@ -71,7 +71,7 @@ class DefinitionOrder:
         """Start again for a new graph, in which vertices have other positions."""
         self._unsettled.clear()
         self._head = None
-        self._left = self._patience
+        self._left = self._timeout
 
     def forget_time(self) -> None:
         """Give each vertex that holds back others its full time again."""

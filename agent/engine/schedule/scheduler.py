@@ -26,7 +26,7 @@ from holdfast.agent.engine.model.vertex import Observer, Vertex
 from holdfast.agent.engine.model.waits import Pause
 from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule.blockers import Blockers
-from holdfast.agent.engine.schedule.definition_order import PATIENCE, DefinitionOrder, Heap, Item, item_of
+from holdfast.agent.engine.schedule.definition_order import TIMEOUT, DefinitionOrder, Heap, Item, item_of
 from holdfast.agent.engine.schedule.reservations import Reservations
 from holdfast.agent.engine.schedule.semaphores import Semaphores
 from holdfast.agent.engine.schedule.sequences import Sequences
@@ -67,7 +67,7 @@ class Scheduler:
         self.semaphores = Semaphores()
         self.reservations = Reservations()
         self._observer = observer
-        self._order = DefinitionOrder(PATIENCE if policy.daemon else math.inf)
+        self._order = DefinitionOrder(TIMEOUT if policy.daemon else math.inf)
         self.vertices: Collection[Vertex] = ()
         """All vertices of the graph."""
         self._alarm: asyncio.TimerHandle | None = None

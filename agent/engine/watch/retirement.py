@@ -30,8 +30,8 @@ class Retirement:
         """Iterate over the leaving vertices that still run."""
         return iter(self._ending)
 
-    async def retire(self, vertices: Iterable[Vertex], patience: float) -> None:
-        """End the watches of these vertices. A run that does not end within `patience` seconds is cancelled.
+    async def retire(self, vertices: Iterable[Vertex], timeout: float) -> None:
+        """End the watches of these vertices. A run that does not end within `timeout` seconds is cancelled.
 
         Returns when the watches have ended; `over` waits for the runs.
         """
@@ -45,7 +45,7 @@ class Retirement:
         )
         for vertex in leaving:
             if running := _running(vertex):
-                self._ending[vertex] = asyncio.create_task(_end(running, 0 if self._cancelling else patience))
+                self._ending[vertex] = asyncio.create_task(_end(running, 0 if self._cancelling else timeout))
                 self._ending[vertex].add_done_callback(partial(self._over, vertex))
 
     def before(self, succeeds: Callable[[Vertex], bool]) -> tuple[asyncio.Task[None], ...]:
@@ -78,9 +78,9 @@ def _running(vertex: Vertex) -> list[asyncio.Task[Any]]:
     return [task for task in (vertex.run.task, vertex.probe.task) if task]
 
 
-async def _end(tasks: Iterable[asyncio.Task[Any]], patience: float) -> None:
-    """Wait for these tasks for `patience` seconds, then cancel those that still run."""
-    _, late = await asyncio.wait(tasks, timeout=patience)
+async def _end(tasks: Iterable[asyncio.Task[Any]], timeout: float) -> None:
+    """Wait for these tasks for `timeout` seconds, then cancel those that still run."""
+    _, late = await asyncio.wait(tasks, timeout=timeout)
     await cancel(late)
 
 

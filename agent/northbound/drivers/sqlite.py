@@ -227,8 +227,8 @@ class SqliteDriver(Driver):
     # -- the file ----------------------------------------------------------------------------------------------
 
     async def _in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function of the file; try again while another process has locked the file, up to `PATIENCE`."""
-        until = asyncio.get_running_loop().time() + sqlite_groups.PATIENCE
+        """Call a function of the file; try again while another process has locked the file, up to `TIMEOUT`."""
+        until = asyncio.get_running_loop().time() + sqlite_groups.TIMEOUT
         while True:
             try:
                 return await self._thread.run(function, *arguments)

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 Call = Callable[[FileWriting], Any]
 
-PATIENCE = 5.0
+TIMEOUT = 5.0
 """Seconds after which a write that was not made counts as failed."""
 GRACE = 1.0
 """Further seconds for an attempt that is running then: its end shows whether the write was made."""
@@ -66,11 +66,11 @@ class GroupWriter:
         loop = asyncio.get_running_loop()
         job = _Job(call, loop.create_future())
         self._jobs.append(job)
-        self._times[job] = loop.time() + PATIENCE
+        self._times[job] = loop.time() + TIMEOUT
         if self._task is None:
             self._task = asyncio.create_task(self._write_groups(), name="northbound writes")
         if self._timer is None:
-            self._timer = loop.call_later(PATIENCE, self._give_up_late)
+            self._timer = loop.call_later(TIMEOUT, self._give_up_late)
         try:
             return await job.done  # type: ignore[no-any-return]
         finally:
@@ -78,9 +78,9 @@ class GroupWriter:
             self._overdue.discard(job)
 
     async def finish(self) -> None:
-        """Wait until all calls are made, but not longer than `PATIENCE`."""
+        """Wait until all calls are made, but not longer than `TIMEOUT`."""
         if self._task:
-            await asyncio.wait([self._task], timeout=PATIENCE)
+            await asyncio.wait([self._task], timeout=TIMEOUT)
 
     def _give_up_late(self) -> None:
         """Give up the calls whose deadline has passed, and set the timer for the next one."""
@@ -102,7 +102,7 @@ class GroupWriter:
     def _abandon(self, job: _Job) -> None:
         if job.done.done():
             return
-        text = self._busy or f"the disk has not answered for {PATIENCE:g} s"
+        text = self._busy or f"the disk has not answered for {TIMEOUT:g} s"
         _settle(job, Unavailable(text, unsure=job in self._tried))
         self._tell(text)
 

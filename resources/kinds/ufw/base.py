@@ -22,7 +22,7 @@ DIRECTORY, DEFAULTS, SWITCH = "/etc/ufw", "/etc/default/ufw", "/etc/ufw/ufw.conf
 RULES = ("/etc/ufw/user.rules", "/etc/ufw/user6.rules", "/lib/ufw/user.rules", "/lib/ufw/user6.rules")
 """The files of ufw's rules; before version 0.36 they were below /lib."""
 LOCK = Path("/run/ufw.lock")
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds to wait for a ufw process that an operator has started."""
 INTERVAL = 0.01
 """Seconds between two checks of ufw's lock. The kernel does not report the release of a lock."""
@@ -31,9 +31,9 @@ INTERVAL = 0.01
 async def released() -> None:
     """Wait until no ufw is running: while it runs, its files and the kernel differ.
 
-    A ufw that waits for an answer of its operator may run forever, so the wait ends after `PATIENCE`.
+    A ufw that waits for an answer of its operator may run forever, so the wait ends after `TIMEOUT`.
     """
-    until = asyncio.get_running_loop().time() + PATIENCE
+    until = asyncio.get_running_loop().time() + TIMEOUT
     while holder(LOCK) and asyncio.get_running_loop().time() < until:  # noqa: ASYNC110 - there is no event
         await asyncio.sleep(INTERVAL)
 

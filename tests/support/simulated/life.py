@@ -143,7 +143,7 @@ class Life(Bench):
         """Stop the engine in any state; check that it ends in time and leaves nothing behind."""
         for task in (*self._fights, *self._calls):
             task.cancel()
-        began, patience = self.loop.time(), self._engine.options.stop_timeout
+        began, timeout = self.loop.time(), self._engine.options.stop_timeout
         stop = asyncio.create_task(self._stop())
         for seconds in hurry:
             await asyncio.sleep(seconds)
@@ -153,7 +153,7 @@ class Life(Bench):
         self._steps = self.loop.steps
         self.loop.after_step = None
         # A running swap may have just started to wait for removed vertices, which get their own time to end.
-        if self.loop.time() > began + 2 * patience + 0.1:
+        if self.loop.time() > began + 2 * timeout + 0.1:
             self.found.append(f"stopping took {self.loop.time() - began:g} s")
         if left := [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]:
             self.found.append(f"left behind: {left}")

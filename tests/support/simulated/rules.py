@@ -15,7 +15,7 @@ from holdfast.agent.engine.model.events import Event, Notice, Ran
 from holdfast.agent.engine.model.graph import Graph
 from holdfast.agent.engine.model.outcome import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
-from holdfast.agent.engine.schedule.definition_order import PATIENCE
+from holdfast.agent.engine.schedule.definition_order import TIMEOUT
 from holdfast.agent.engine.schedule.workers import LONG
 from holdfast.states.requisite_kinds import EARLIER
 from simulated.active import Active
@@ -187,7 +187,7 @@ class Rules:
                 one in self._ran
                 or one.run.obstacle
                 or one in self.called
-                or now - self._since.setdefault(one, now) >= PATIENCE
+                or now - self._since.setdefault(one, now) >= TIMEOUT
             ):
                 return True
             if not one.queue.new:

@@ -14,7 +14,7 @@ from holdfast.agent.northbound.drivers.sqlite import SqliteDriver
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the waits of seconds."""
-    monkeypatch.setattr(sqlite_groups, "PATIENCE", 0.5)
+    monkeypatch.setattr(sqlite_groups, "TIMEOUT", 0.5)
     monkeypatch.setattr(sqlite_lock, "WAITING", 0.1)
     monkeypatch.setattr(sqlite, "POLL", 0.02)
     monkeypatch.setattr(sqlite, "AGENT_POLL", 0.02)

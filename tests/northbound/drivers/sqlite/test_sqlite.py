@@ -330,13 +330,13 @@ async def test_each_write_is_given_up_at_its_own_time(opened, path):
 
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("begin immediate")
-        loop.call_later(sqlite_groups.PATIENCE / 2, later.set)
+        loop.call_later(sqlite_groups.TIMEOUT / 2, later.set)
         async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as group:
             first = group.create_task(waited("first"))
             await later.wait()
             second = group.create_task(waited("second"))
         other.execute("rollback")
-    assert min(first.result(), second.result()) > sqlite_groups.PATIENCE * 0.9
+    assert min(first.result(), second.result()) > sqlite_groups.TIMEOUT * 0.9
     await put(driver, "third")
 
 
