@@ -86,8 +86,9 @@ class Service(Reversible, Resource):
         return bool(status.masked)
 
     async def demand_possible(self, ctx: Context, delta: Delta) -> None:
-        """Let the provider refuse what it cannot change. An earlier state may make a missing unit."""
-        if (await self.status(ctx)).exists:
+        """Let the provider refuse what it cannot change. An earlier state may make a missing unit, or remove a mask."""
+        status = await self.status(ctx)
+        if status.exists and not status.masked:
             await self._change(ctx, delta, test=True)
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
@@ -101,8 +102,6 @@ class Service(Reversible, Resource):
         service, after = ctx.interface(ServiceInterface), delta.after or {}
         for name in delta.fields:
             await getattr(service, VERBS[name][after[name]])(self.name, test=test, options=self.options)
-            if test and name == "masked":
-                return  # the other changes are possible once the mask is removed
 
     @property
     def options(self) -> dict[str, Any]:

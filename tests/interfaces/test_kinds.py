@@ -327,7 +327,7 @@ async def test_a_refresh_does_what_is_declared(tmp_path, active, arguments, verb
     ],
 )
 async def test_a_plan_fails_where_the_repair_would(tmp_path, kind, arguments, refused):
-    """The provider is asked whether it can make each change; a missing service may be made by an earlier state."""
+    """The provider is asked about each change; an earlier state may make a missing service, or remove a mask."""
 
     class Refusing(Services):
         def __getattr__(self, verb: str) -> Any:
@@ -346,7 +346,7 @@ async def test_a_plan_fails_where_the_repair_would(tmp_path, kind, arguments, re
     missing = context(tmp_path, service=Refusing(exists=False))
     assert await declare(kind, **arguments).check_apply(missing, False) is False
     masked = context(tmp_path, service=Refusing(masked=True))
-    assert await declare("service.running", unmask=True, enable=True).check_apply(masked, False) is False
+    assert await declare("service.running", enable=True).check_apply(masked, False) is False
 
 
 async def test_a_plan_fails_where_the_reload_would(tmp_path):
