@@ -48,7 +48,7 @@ async def test_downstream_waits_while_upstream_is_unsettled(bench: Bench, machin
 
 
 async def test_what_belongs_to_a_recreated_owner_is_checked_again(bench: Bench, machine: Machine) -> None:
-    """A recreated user has another number, which no watch of his files reports.
+    """A recreated user has another number, which no watch of the user's files reports.
 
     Resources that only run later are not checked, and none is if the owner is as declared.
     """

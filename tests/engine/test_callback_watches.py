@@ -37,7 +37,7 @@ class Line(CallbackWatch):
         return self
 
     async def changed_by(self, since: float) -> Author | None:
-        """Return who the test says it was, if the change is not older than the run's first event."""
+        """Return the author that the test has set, if the change is not older than the run's first event."""
         changed = CHANGED.get(self.name)
         return changed[1] if changed and changed[0] >= since else None
 
@@ -154,7 +154,7 @@ async def test_a_resource_that_leaves_before_its_watch_is_started_is_not_watched
 
 
 async def test_callbacks_of_removed_resources_are_ignored(bench: Bench, machine: Machine) -> None:
-    """Even one just before the removal."""
+    """A callback just before the removal is ignored, too."""
     async with bench.running(called("a"), called("b")) as engine:
         bench.forget()
         OPEN["b"]()

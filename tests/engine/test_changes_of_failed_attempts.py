@@ -23,7 +23,7 @@ from holdfast.states.data import Call
 
 
 class Pair(Setting, kind="zpair.present"):
-    """Two settings of the machine, `x.first` and `x.second`, of which the second may be broken."""
+    """Two settings of the machine, `x.first` and `x.second`; the second may be broken."""
 
     first: str = "right"
     second: str = "right"
@@ -97,7 +97,7 @@ async def test_the_outcome_reports_changes_before_the_error(bench: Bench, machin
 async def test_the_changes_of_a_failed_attempt_are_delivered_after_a_success(
     bench: Bench, machine: Machine, tmp_path: Path, kind: str, daemon: bool
 ) -> None:
-    """The successful attempt itself changes nothing, because somebody else has repaired the rest.
+    """The successful attempt itself changes nothing, because another program has repaired the rest.
 
     A listener runs at once, as in Salt.
     """
@@ -286,7 +286,7 @@ async def test_a_service_that_is_started_and_cannot_be_enabled(tmp_path: Path) -
 
 
 async def test_how_a_service_had_ended_is_told_if_the_run_started_it(tmp_path: Path) -> None:
-    """Not of one that does not run any more and is only enabled, and not without a log."""
+    """Nothing is reported if the run only enables a stopped service, or if there is no log."""
     how = "toyd.service was killed by signal 9 (SIGKILL)"
 
     async def run(**arguments: Any) -> str:

@@ -97,7 +97,7 @@ async def test_parts_run_before_the_composite_which_has_changed_if_one_has(
 async def test_a_failed_part_fails_the_composite_and_blocks_its_dependents(
     bench: Bench, machine: Machine, compiled: Compile
 ) -> None:
-    """As with any other state."""
+    """The composite behaves like any other state."""
     machine.broken["kitchen"] = machine.broken["refresh kitchen"] = Permanent("no water")
     await once(bench, compiled(HOME + BELL))
 
@@ -165,7 +165,7 @@ async def test_composites_may_contain_composites(bench: Bench, machine: Machine,
 async def test_drift_of_a_part_repairs_that_part_and_changes_the_composite(
     bench: Bench, machine: Machine, compiled: Compile
 ) -> None:
-    """In the agent. Of the other parts, only those that watch this one are refreshed."""
+    """The test runs an agent. Of the other parts, only those that watch this one are refreshed."""
     async with bench.starting(compiled=compiled(HOME + BELL)) as engine:
         await engine.settle()
         bench.forget()

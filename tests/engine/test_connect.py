@@ -62,7 +62,7 @@ GIVEN = st.lists(st.tuples(st.sampled_from(REQUISITES), st.integers(0, SIZE)), m
 def test_an_exchange_connects_as_a_new_graph_does(
     wanted: list[Any], which: set[int], automatic: dict[int, tuple[int, ...]]
 ) -> None:
-    """Whatever the requisites and the new vertices are: no edge leads to an old vertex."""
+    """For all requisites and new vertices, no edge leads to an old vertex."""
     graph = connect(vertices(wanted), automatic)
     before = shape(graph)
     new = [Vertex(each.call, each.ctx) if each.position in which else each for each in graph]

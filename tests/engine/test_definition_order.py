@@ -53,7 +53,7 @@ async def test_a_slow_or_failed_state_delays_later_states_for_a_minute_at_most(
 
 
 async def test_all_states_that_hang_delay_the_others_for_two_minutes_in_total(bench: Bench, machine: Machine) -> None:
-    """Not a minute for each of them: twenty would delay the last state for twenty minutes."""
+    """With a minute for each, twenty such states would delay the last state for twenty minutes."""
     slow = [f"a{number:02}" for number in range(20)]
     for name in slow:
         machine.hold(name)
@@ -75,7 +75,7 @@ async def test_a_batch_that_hangs_counts_once(bench: Bench, machine: Machine) ->
 
 
 async def test_one_shot_runs_keep_definition_order_without_a_limit(bench: Bench, machine: Machine) -> None:
-    """As in Salt; an operator waits for the run and can end it."""
+    """The order is that of Salt. An operator waits for the run and can end it."""
     machine.hold("a")
     engine = bench.engine(watch=False)
     await engine.swap(compilation(state("a"), state("b")), "start")

@@ -25,7 +25,7 @@ async def test_drift_is_repaired_and_nothing_else_is_checked(bench: Bench) -> No
 
 
 async def test_a_repair_refreshes_its_subscribers(bench: Bench) -> None:
-    """In the same pass."""
+    """The refresh is in the same pass."""
     async with bench.running(state("conf"), state("svc", watch=["conf"])):
         bench.forget()
         bench.machine.drift("conf")
@@ -82,7 +82,7 @@ async def test_an_event_during_a_run_is_not_lost(bench: Bench) -> None:
 
 
 async def test_a_recovered_target_wakes_all_that_it_blocked(bench: Bench) -> None:
-    """Through several requisites."""
+    """The blocked resources depend on it through several requisites."""
     bench.machine.broken["a"] = Permanent("no")
     async with bench.running(state("a"), state("b", require=["a"]), state("c", require=["b"])) as engine:
         bench.forget()
@@ -95,7 +95,7 @@ async def test_a_recovered_target_wakes_all_that_it_blocked(bench: Bench) -> Non
 
 
 async def test_a_temporary_failure_is_tried_again_after_the_delay_it_asks_for(bench: Bench) -> None:
-    """Without any event."""
+    """The retry needs no event."""
     bench.machine.broken["a"] = Temporary("busy", delay=42)
     async with bench.running(state("a")):
         bench.forget()
@@ -124,7 +124,7 @@ async def test_endless_retries_are_spaced_with_backoff_up_to_a_minute(bench: Ben
 
 
 async def test_a_failed_refresh_stays_pending_and_is_retried(bench: Bench) -> None:
-    """Until it succeeds once; then it is not repeated."""
+    """It is retried until it succeeds once, and then not repeated."""
     async with bench.running(state("conf"), state("svc", watch=["conf"])) as engine:
         bench.forget()
         bench.machine.broken["refresh svc"] = Permanent("cannot restart")
@@ -183,7 +183,7 @@ async def test_an_action_runs_once_for_its_declaration_delivery_or_trigger(bench
 
 
 async def test_a_failed_action_runs_again_at_the_next_recheck(bench: Bench) -> None:
-    """Only success is remembered."""
+    """Only a success is recorded."""
     bench.machine.broken["hook"] = Permanent("no")
     async with bench.running(state("hook", "zaction.run")) as engine:
         bench.forget()
@@ -204,7 +204,7 @@ async def test_rerun_gives_an_action_a_period(bench: Bench) -> None:
 
 
 async def test_onfail_runs_once_for_each_new_failure(bench: Bench) -> None:
-    """Not for each retry of the failed state."""
+    """It does not run for each retry of the failed state."""
     async with bench.running(state("a"), state("handler", "zaction.run", onfail=["a"])) as engine:
         bench.forget()
         bench.machine.broken["a"] = Permanent("no")

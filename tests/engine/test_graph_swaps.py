@@ -55,7 +55,7 @@ async def test_a_removed_resource_is_no_longer_watched(bench: Bench) -> None:
 
 
 async def test_a_swap_runs_failed_resources_again(bench: Bench) -> None:
-    """Even if no state has changed."""
+    """They run again even if no state has changed."""
     bench.machine.broken["a"] = Permanent("no")
     async with bench.running(state("a")) as engine:
         bench.machine.broken.clear()

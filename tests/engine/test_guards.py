@@ -58,7 +58,7 @@ async def test_a_guard_that_cannot_start_is_an_error(
 @pytest.mark.parametrize("status", [1, 126, 127, 128, 160, 193, 255])
 @pytest.mark.parametrize("guard", ["onlyif", "unless"])
 async def test_every_other_exit_status_is_a_decision(commands: Commands, guard: str, status: int) -> None:
-    """As in Salt, even those of a shell that cannot find or run a command."""
+    """As in Salt, the statuses of a shell that cannot find or run a command are decisions, too."""
     outcome = await commands.outcome({guard: [f"exit {status}"]})
 
     assert (outcome.result, commands.count()) == (True, int(guard == "unless"))
@@ -81,7 +81,7 @@ async def test_a_path_of_creates_that_cannot_be_checked_is_an_error(
 
 
 async def test_guards_have_the_environment_of_the_command(commands: Commands) -> None:
-    """In each of the forms that `env` may have."""
+    """The environment may have each of the forms of `env`."""
     for env in ({"A": "1"}, [{"A": 1}], ["A=1"], [{"A": False, "B": 0}, "A=1"]):
         outcome = await commands.outcome({"onlyif": ['[ "$A" = 1 ]']}, env=env)
         assert outcome.changed, env
@@ -109,7 +109,7 @@ async def test_guards_run_at_each_poll_and_recheck(commands: Commands, tmp_path:
 
 
 async def test_a_killed_guard_is_tried_again(commands: Commands, tmp_path: Path) -> None:
-    """Nothing has run, so this does no harm: the machine may have been short of memory."""
+    """Nothing has run yet, so another attempt is harmless. The machine may have been short of memory."""
     async with commands.starting(
         commands.command({"onlyif": [f"test -e {tmp_path}/calm || kill -9 $$"], "delay": 0.05})
     ) as engine:

@@ -136,7 +136,7 @@ async def test_an_exit_of_a_kind_fails_its_resource_only(bench: Bench) -> None:
 
 
 async def test_the_absence_of_automatic_edges_is_reported(bench: Bench) -> None:
-    """With the reason."""
+    """The report has the reason."""
     async with bench.running(state("x", "zneeds.present")):
         (notice,) = bench.notices("edges-unknown")
         assert notice.text.endswith("RuntimeError: a mistake")

@@ -227,7 +227,7 @@ async def test_the_target_of_a_failed_prereq_is_repaired_when_the_prereq_recover
 
 
 async def test_drift_of_a_target_during_its_prereq_runs_the_prereq_again(bench: Bench) -> None:
-    """Before the repair."""
+    """The prereq runs before the repair."""
     bench.machine.settings["a"] = "right"
     async with bench.running(state("before", prereq=["a"]), state("a"), workers=2) as engine:
         bench.forget()
@@ -399,7 +399,7 @@ async def test_paths_of_creates_are_watched(bench: Bench, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("moments", range(6))
 async def test_hurry_works_at_any_moment_of_a_stop(bench: Bench, machine: Machine, moments: int) -> None:
-    """Before it, while watches end, and while it waits for runs."""
+    """The moments are before the stop, while watches end, and while the stop waits for runs."""
     engine = bench.engine()
     machine.hold("a")
     await engine.swap(compilation(state("a")))

@@ -126,7 +126,7 @@ async def test_a_pass_keeps_its_outcomes_once(bench: Bench) -> None:
 
 @pytest.mark.parametrize("watch", [True, False], ids=["daemon", "one-shot"])
 async def test_the_record_of_a_long_pass_counts_all_and_keeps_the_last_outcomes(bench: Bench, *, watch: bool) -> None:
-    """In an agent, which has reported all of them: to free fifty thousand at once would delay it.
+    """The agent has reported all of them. Freeing fifty thousand at once would delay it.
 
     A one-shot run reports them at its end.
     """

@@ -34,7 +34,7 @@ async def test_a_failed_check_is_unknown_if_a_dependency_would_change(
 
 
 async def test_dependents_of_an_unknown_outcome_are_unknown(bench: Bench, machine: Machine) -> None:
-    """Through any number of requisites."""
+    """The outcome is unknown through any number of requisites."""
     machine.broken["look b"] = machine.broken["look c"] = Permanent("no")
     async with bench.running(state("a"), state("b", require=["a"]), state("c", require=["b"]), watch=False, noop=True):
         assert [bench.outcomes(name)[0].result for name in "abc"] == [None, None, None]

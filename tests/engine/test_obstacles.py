@@ -16,7 +16,7 @@ from power import DurableBench
 
 
 class Others:
-    """Somebody outside who works on resources, by name."""
+    """Another program that works on resources, by name."""
 
     def __init__(self) -> None:
         self.busy: set[str] = set()
@@ -24,7 +24,7 @@ class Others:
         self.until = 600.0
 
     async def obstacle(self, resource: Resource) -> Obstacle | None:
-        """Return an obstacle if somebody works on this resource."""
+        """Return an obstacle if another program works on this resource."""
         return Obstacle("somebody has it", self.until, self.over) if resource.name in self.busy else None
 
     def done(self) -> None:
@@ -34,7 +34,7 @@ class Others:
 
 
 async def test_a_resource_is_repaired_when_its_obstacle_ends(bench: Bench, machine: Machine) -> None:
-    """At once, and not before, whatever its watch reports.
+    """It is repaired at once then, and not before, whatever its watch reports.
 
     Resources that do not require it are repaired meanwhile; `why` and `status` name the obstacle.
     """
@@ -78,7 +78,7 @@ async def test_a_new_resource_with_an_obstacle_does_not_delay_later_ones(bench: 
 
 
 async def test_an_obstacle_without_an_end_event_is_asked_again_at_its_time(bench: Bench, machine: Machine) -> None:
-    """So it does not hold for ever."""
+    """Otherwise, the obstacle would last for ever."""
     others = Others()
     others.busy.add("a")
     async with bench.starting(state("a"), obstacle=others.obstacle, workers=1):
@@ -150,7 +150,7 @@ async def test_an_error_while_asking_for_obstacles_is_retried_with_growing_delay
 
 
 async def test_a_host_has_not_converged_while_a_resource_has_an_obstacle(bench: Bench, machine: Machine) -> None:
-    """Even if only a recheck was due, which does not count as activity unless it finds drift."""
+    """The host has not converged even if only a recheck was due, which is no activity unless it finds drift."""
     others = Others()
     async with bench.running(state("a"), obstacle=others.obstacle, workers=1) as engine:
         assert engine.converged

@@ -169,7 +169,7 @@ async def test_a_failed_prereq_leaves_its_target_unchanged(bench: Bench) -> None
 
 
 async def test_a_prereq_and_its_target_name_the_real_cause(bench: Bench) -> None:
-    """Not each other, but the error of the check, or what the target itself requires."""
+    """They do not name each other, but the error of the check, or the requirement of the target."""
     bench.machine.broken |= {"look a": Permanent("unreadable"), "q": Permanent("no")}
     record = await once(bench, state("before", "zaction.run", prereq=["a"]), state("a"))
 
@@ -191,7 +191,7 @@ async def test_a_prereq_and_its_target_name_the_real_cause(bench: Bench) -> None
 
 
 async def test_listeners_are_refreshed_once_at_the_end(bench: Bench) -> None:
-    """However many targets have changed, and wherever these are defined."""
+    """Any number of targets may have changed, and they may be defined anywhere."""
     record = await once(bench, state("svc", listen=["a", "b"]), state("a"), state("b"))
 
     assert [line for line in bench.machine.log if "refresh" in line] == ["refresh svc"]

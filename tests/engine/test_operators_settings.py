@@ -44,7 +44,7 @@ async def test_poll_below_zero_checks_once(bench: Bench, machine: Machine) -> No
 
 
 async def test_rewatch_false_keeps_a_resource_failed_in_an_equal_graph(bench: Bench, machine: Machine) -> None:
-    """Until an operator triggers it, or a recheck comes."""
+    """It stays failed until an operator triggers it, or until a recheck."""
     states = (state("a", meta={"rewatch": False}), state("b"))
     machine.broken["a"] = machine.broken["b"] = Permanent("no")
     async with bench.running(*states) as engine:
@@ -129,7 +129,7 @@ async def test_a_host_has_not_converged_while_a_limit_delays_a_check(bench: Benc
 async def test_in_noop_the_pass_ends_and_a_host_with_differences_has_not_converged(
     bench: Bench, machine: Machine
 ) -> None:
-    """The audit reports the difference until somebody else removes it."""
+    """The audit reports the difference until another program removes it."""
     async with bench.starting(state("a"), state("b", watch=["a"]), noop=True) as engine:
         record = await engine.settle()
 
@@ -149,7 +149,10 @@ async def test_in_noop_the_pass_ends_and_a_host_with_differences_has_not_converg
 async def test_a_different_state_in_noop_keeps_the_host_from_converging(
     bench: Bench, machine: Machine, end: str
 ) -> None:
-    """Until it is as declared, leaves noop, or is no longer declared; the agent repairs everything else."""
+    """The host converges when the state is as declared, leaves noop, or is removed.
+
+    The agent repairs everything else.
+    """
     async with bench.starting(state("a", meta={"noop": True}), state("b")) as engine:
         record = await engine.settle()
         assert (record.converged, record.differing, engine.converged) == (False, 1, False)

@@ -78,7 +78,7 @@ def test_every_call_has_one_outcome_and_the_same_input_gives_the_same_order(grap
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(graphs())
 def test_noop_never_changes_the_machine(graph: tuple) -> None:
-    """Whatever the requisites are."""
+    """The machine is unchanged for any requisites."""
     states, broken, right = graph
     machine = machine_for(broken, right)
     before = dict(machine.settings)

@@ -47,6 +47,6 @@ def test_a_skipped_resource_fails_only_if_one_that_it_requires_failed() -> None:
 
 
 def test_an_unknown_outcome_is_neither_a_change_nor_a_success() -> None:
-    """In noop: what another resource will do is not known yet."""
+    """In noop, the effect of another resource may not be known yet."""
     unknown = Outcome.unknown(Place(), "unknown until d.e[f] has run", "start")
     assert (unknown.result, unknown.changed, unknown.undecided) == (None, False, True)

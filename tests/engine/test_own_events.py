@@ -59,7 +59,7 @@ FAILURES: dict[str, tuple[Exception | None, dict[str, Any]]] = {
 async def test_a_resource_that_wakes_itself_and_fails_is_tried_at_growing_intervals(
     bench: Bench, machine: Machine, error: Exception | None, meta: dict[str, Any]
 ) -> None:
-    """However it fails: about ten attempts in two minutes, then one a minute, and it is reported as flapping."""
+    """Each way to fail gives about ten attempts in two minutes, then one a minute, and flapping is reported."""
     if error:
         machine.broken["a"] = error
     else:

@@ -10,7 +10,7 @@ from holdfast.agent.engine.model.tally import Tally
 
 
 def test_a_resource_counts_once() -> None:
-    """By its last outcome, and as changed if one of its outcomes was a change."""
+    """The last outcome counts; the resource counts as changed if any of its outcomes was a change."""
     tally = Tally()
     tally.add(Outcome("a.b[c]", 0, result=False))
     tally.add(Outcome("a.b[c]", 0, result=True, changes={"x": 1}))

@@ -70,7 +70,7 @@ async def test_new_states_that_a_pattern_matches_are_paused(bench: Bench, machin
 
 
 async def test_dependents_of_a_paused_resource_continue(bench: Bench, machine: Machine) -> None:
-    """As in noop: drift that is left alone on purpose is no failure, and refreshes wait for the change."""
+    """As in noop, drift that is left alone on purpose is not a failure, and refreshes wait for the change."""
     async with bench.starting(state("a"), state("b", watch=["a"])) as engine:
         clocks(engine)
         await engine.settle()
@@ -183,7 +183,7 @@ async def test_a_clock_that_is_behind_after_a_restart_does_not_prolong_a_pause(
 
 
 async def test_a_one_shot_run_ignores_pauses(tmp_path: Path, machine: Machine) -> None:
-    """An operator who applies states wants to; the pause is kept for the agent."""
+    """An operator applies states on purpose. The pause still applies to the agent."""
     bench = Bench(machine, tmp_path / "journal")
     async with started(bench, "a") as engine:
         await engine.settle()

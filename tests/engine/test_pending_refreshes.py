@@ -72,7 +72,7 @@ async def test_a_refresh_survives_another_spelling_of_the_same_states(
 async def test_a_refresh_waits_for_an_end_that_is_commented_out(
     bench: Bench, rest: tuple[tuple[Any, ...], ...]
 ) -> None:
-    """Even if the agent is restarted meanwhile."""
+    """The refresh waits even if the agent is restarted meanwhile."""
     async with owing(bench) as engine:
         await given(engine, *rest)
         assert "refresh svc" not in bench.machine.log
@@ -130,7 +130,7 @@ async def test_an_action_with_another_id_is_the_same_action(bench: Bench) -> Non
 
 @pytest.mark.parametrize("way", ["watch", "listen"])
 async def test_a_false_guard_keeps_a_refresh_pending(bench: Bench, tmp_path: Path, way: str) -> None:
-    """Until the guard permits it; the pass ends."""
+    """It stays pending until the guard permits it; the pass ends."""
     mark = tmp_path / "mark"
     mark.touch()
     bench.machine.settings["svc"] = "right"
@@ -235,7 +235,7 @@ def test_a_pending_refresh_is_kept_for_thirty_days(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("jump", [-4000, 4000])
 def test_a_clock_that_jumps_drops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: float) -> None:
-    """Neither while an agent runs nor while none does."""
+    """The clock may jump while an agent runs, or while none runs."""
     calendar = Calendar(monkeypatch)
     journal = absent(tmp_path)
     calendar.jumped += jump
@@ -285,7 +285,7 @@ def test_the_journal_contains_no_names(tmp_path: Path) -> None:
 
 
 def test_the_key_of_a_thing_belongs_to_the_state_that_manages_it() -> None:
-    """Not to the state that has its old ID; and each key belongs to one state."""
+    """The key does not belong to the state with the old ID. Each key belongs to one state."""
     known = {"a": End("x", "a"), "b": End("y", "b"), "c": End("z", "c", 5.0)}
     assert pair(known, {"a": "x", "b": "y"}) == {"a": "a", "b": "b"}
     assert pair(known, {"a": "y", "b": "x"}) == {"a": "b", "b": "a"}

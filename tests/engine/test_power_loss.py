@@ -41,7 +41,7 @@ async def test_a_change_before_a_loss_of_power_is_delivered(lasting: DurableBenc
 
 
 async def test_nothing_is_changed_before_the_intent_is_flushed(lasting: DurableBench) -> None:
-    """However long that takes."""
+    """The run waits for the flush, however long it takes."""
     machine = lasting.machine
     async with lasting.running(*STATES):
         lasting.disk.slow = asyncio.Event()
@@ -110,7 +110,7 @@ async def test_a_run_that_ends_during_its_check_leaves_no_intent(lasting: Durabl
 
 
 async def test_flushes_happen_in_a_thread_and_keep_the_log_short(tmp_path: Path) -> None:
-    """On a real disk: after a thousand changes the log has fewer pages than SQLite would allow."""
+    """After a thousand changes on a real disk, the log has fewer pages than SQLite would allow."""
     edge = ("a", "b", "watch")
     journal = Journal(tmp_path / "j")
     journal.adopt([edge], {"a": "a", "b": "b"})
@@ -169,7 +169,7 @@ async def test_a_change_that_could_not_be_counted_is_counted_when_the_disk_works
 
 
 async def test_a_reversal_is_not_repeated_after_a_loss_of_power(machine: Machine, tmp_path: Path) -> None:
-    """Somebody else may use the setting by then. The copy is removed after the journal is flushed."""
+    """Another program may use the setting by then. The copy is removed after the journal is flushed."""
     lasting = DurableBench(machine, tmp_path / "journal")
     copy = tmp_path / "copy"
     copy.touch()

@@ -148,7 +148,7 @@ NAMES = ["str", "list", "typing", "pack", "plugin", "dataclasses", "self", "cls"
 @settings(max_examples=10, deadline=None)
 @given(types=st.lists(TYPES, min_size=len(NAMES), max_size=len(NAMES)))
 def test_every_package_gives_modules_that_can_be_used(tmp_path_factory, types):
-    """Whatever the types of fields whose names mean something in Python: for users, providers and editors."""
+    """The modules for users, providers and editors work with all types, and with fields that have names of Python."""
     folder = tmp_path_factory.mktemp("package")
     body = "".join(
         f"    {name}: {type_} = idl.field(optional=True)\n" for name, type_ in zip(NAMES, types, strict=True)

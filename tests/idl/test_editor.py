@@ -58,7 +58,7 @@ def test_mistakes_are_reported_at_their_lines(server: Client) -> None:
 
 
 def test_kinds_arguments_and_values_are_offered_and_explained(server: Client) -> None:
-    """With the documentation of the source; what only the provider sets is not offered."""
+    """The documentation is that of the source. Fields that only the provider sets are not offered."""
     server.problems("file:///x/new.sls", "web:\n  \n")
     kinds = server.completions("file:///x/new.sls", 1, 2)
     server.problems("file:///x/more.sls", "web:\n  aws-ec2.security_group:\n    - \n")

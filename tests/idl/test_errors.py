@@ -115,7 +115,7 @@ def test_a_mistake_is_reported_at_its_place_with_what_is_legal(tmp_path, source,
 
 @pytest.mark.parametrize("line", ["class A{0}(A{1}): pass", "A{0} = A{1}"])
 def test_a_chain_that_is_too_long_is_a_mistake_and_no_traceback(tmp_path, line):
-    """From the last to the first, so that each name leads to the next one."""
+    """Each name of the chain refers to the next one."""
     chain = "\n".join(line.format(number, number - 1) for number in range(1500, 0, -1))
     write_package(tmp_path, a=f"{chain}\nclass A0: pass\nclass B:\n    b: A1500\n")
 
@@ -203,7 +203,7 @@ def test_a_wrong_manifest_is_reported(tmp_path, text, told):
     ],
 )
 def test_a_name_that_generated_modules_cannot_have_is_refused(tmp_path, sources, told):
-    """Of a source, or of its folder."""
+    """The name may be that of a source or of its folder."""
     write_package(tmp_path, **sources)
 
     problem = problems_of(tmp_path)[0]

@@ -114,7 +114,7 @@ def test_a_target_of_another_distribution_is_used_by_its_name(compiled, tmp_path
     ],
 )
 def test_a_target_that_cannot_be_used_is_an_error(compiled, tmp_path, target, code, told):
-    """Without a traceback, and nothing is written."""
+    """The error has no traceback, and nothing is written."""
     done = compiled(target)
 
     assert (done.returncode, "Traceback" in done.stderr) == (code, False)

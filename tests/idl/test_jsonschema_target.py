@@ -80,7 +80,7 @@ BAD = {
 
 @pytest.mark.parametrize("body", GOOD.values(), ids=GOOD)
 def test_good_state_files_are_accepted(schema, body):
-    """With states of the package, and of others."""
+    """The files have states of the package and of other kinds."""
     assert [each.message for each in schema.iter_errors({"id": body})] == []
 
 
@@ -91,7 +91,7 @@ def test_bad_state_files_are_refused(schema, body):
 
 
 def test_everything_is_the_same_in_every_run(tmp_path):
-    """Byte for byte, in processes with different hashes of texts, and as the files of the example; a second each."""
+    """Processes with different hash seeds write the same bytes, which are those of the example. Each takes a second."""
     made = []
     for seed in ("1", "77"):
         outputs = ["--out-pack", str(tmp_path / seed / "pack"), "--out-provider", str(tmp_path / seed / "provider")]
@@ -119,7 +119,7 @@ def test_the_examples_of_the_pages_are_valid(schema):
 
 
 def test_links_of_pages_lead_to_headings():
-    """Also to those of other pages, for every type and name."""
+    """Links work within and between pages, for every type and name."""
     for package in (EC2, NASTY):
         pages = PAGES.pack(package)
         for path, text in pages.items():

@@ -46,7 +46,7 @@ def test_the_files_to_edit_are_named_and_the_generated_ones_counted(tmp_path, ta
 
 
 def test_its_tests_pass(folder):
-    """And fail when the provider is damaged."""
+    """The tests pass, and fail when the provider is damaged."""
     code, told = run(folder / "provider", "unittest")
     assert code == 0, told
     assert "Ran 3 tests" in told

@@ -72,7 +72,7 @@ def test_its_outputs_are_fresh(folder):
 
 
 def test_no_word_is_left_to_be_filled_in(folder):
-    """In no file that people edit."""
+    """No file that people edit has such a word."""
     written = [each for each in folder.rglob("*") if "node_modules" not in each.parts and each.is_file()]
 
     assert not [each for each in written if "@NAME@" in each.read_text() or "@TARGETS@" in each.read_text()]
@@ -92,7 +92,7 @@ def test_an_agent_applies_its_state(folder):
 
 
 def test_another_language_is_refused(tmp_path):
-    """Before anything is written."""
+    """The error is raised before anything is written."""
     said = in_process("idl", "new", "demo", "--to", str(tmp_path / "x"), "--target", "cobol", check=64).stderr
 
     assert "'python', 'typescript'" in said

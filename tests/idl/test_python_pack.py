@@ -63,7 +63,7 @@ def groups(name):
 
 
 def test_the_files_of_the_example_are_as_they_were():
-    """Byte for byte; only modules have a header."""
+    """The files are equal byte for byte; only modules have a header."""
     found = {
         each.relative_to(GOLDEN).as_posix(): each.read_text().partition("\n")[2]
         for each in GOLDEN.rglob("*")
@@ -74,7 +74,10 @@ def test_the_files_of_the_example_are_as_they_were():
 
 
 def test_declarations_become_states(tmp_path, name):
-    """By IDs; a declaration in the place of an identifier is a reference; what is not given is left out."""
+    """States have IDs.
+
+    A declaration in place of an identifier becomes a reference, and fields that are not given are left out.
+    """
     (tmp_path / "user.py").write_text(USER.format(name=name))
     states = importlib.import_module("user").STATES
     text = pack.to_yaml(states)
@@ -111,7 +114,7 @@ def test_declarations_become_states(tmp_path, name):
 
 
 def test_all_violations_are_told_when_a_declaration_is_made(groups):
-    """With the codes and paths of the agent and of the provider."""
+    """Codes and paths are those of the agent and of the provider."""
     rule = groups.SecurityGroupRule(protocol="icmp", from_port=80, to_port=70000)
     with pytest.raises(pack.Invalid) as raised:
         groups.SecurityGroup("", vpc="v", description="x" * 256, ingress=[rule], tags={"a": 5})
@@ -128,14 +131,14 @@ def test_all_violations_are_told_when_a_declaration_is_made(groups):
 
 
 def test_what_only_the_provider_sets_is_no_argument(groups):
-    """Neither is a field that does not exist."""
+    """A field that does not exist is not an argument either."""
     for name in ("group_id", "colour"):
         with pytest.raises(TypeError, match=name):
             groups.SecurityGroup(vpc="v", description="d", **{name: "x"})
 
 
 def test_a_reference_to_another_kind_of_resource_is_refused(name, groups):
-    """And a reference to a declaration that has no ID among the states."""
+    """A reference to a declaration without an ID among the states is refused, too."""
     network = importlib.import_module(f"{name}.ec2.vpc").Vpc(cidr_block="10.0.0.0/16")
     group = groups.SecurityGroup(vpc=network, description="d")
     with pytest.raises(pack.Invalid, match="vpc: it must be a Vpc or its identifier, not a SecurityGroup"):
@@ -146,7 +149,7 @@ def test_a_reference_to_another_kind_of_resource_is_refused(name, groups):
 
 
 def test_references_may_be_anywhere(tmp_path, monkeypatch):
-    """In sets, whose order is always the same, in mappings, in structs, and in secret fields."""
+    """They may be in sets, whose order is always the same, in mappings, in structs, and in secret fields."""
     a = Type("reference", target="demo:m:A")
     fields = (
         Field("several", Type("set", items=a)),

@@ -38,7 +38,7 @@ def written(package: Package, directory: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_stubs_of_the_example_are_as_they_were():
-    """Byte for byte."""
+    """The stubs are equal byte for byte."""
     stubs = TARGET.provider(EC2)
     found = {each.relative_to(GOLDEN).as_posix(): each.read_text() for each in GOLDEN.rglob("*_stub.py")}
 

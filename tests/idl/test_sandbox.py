@@ -55,7 +55,7 @@ def test_it_cannot_use_the_system(attack):
 
 
 def test_it_cannot_connect():
-    """Neither by TCP nor by a local socket."""
+    """Connections by TCP and by a local socket fail."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         told = ran(
@@ -106,7 +106,7 @@ def test_a_false_answer_is_refused(answer):
 
 
 def test_a_crash_is_reported():
-    """The status is told."""
+    """The error has the exit status."""
     assert ran("os._exit(7)") == "the evaluation ended with status 7"
 
 

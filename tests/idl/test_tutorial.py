@@ -28,7 +28,7 @@ HOLDFAST = """#!/bin/sh
 
 
 class Reader:
-    """Somebody who follows the page."""
+    """A user who follows the page."""
 
     def __init__(self, home: Path) -> None:
         self.home = self.here = home
@@ -85,7 +85,7 @@ class Reader:
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
-    """Somebody with an empty directory."""
+    """A user with an empty directory."""
     if shutil.which("git") is None:
         pytest.skip("git is not installed")
     found = Reader(tmp_path)

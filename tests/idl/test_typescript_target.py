@@ -28,7 +28,7 @@ GOLDEN = Path(__file__).parent / "ec2"
 
 @pytest.mark.parametrize("output", ["pack", "provider"])
 def test_the_modules_of_the_example_are_as_they_were(output):
-    """Byte for byte; the runtime is the same for all packages."""
+    """The modules are equal byte for byte; the runtime is the same for all packages."""
     made = {path: text for path, text in getattr(TARGET, output)(EC2).items() if "runtime" not in path}
     found = {
         each.relative_to(GOLDEN / output).as_posix(): each.read_text().partition("\n")[2]

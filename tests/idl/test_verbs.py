@@ -42,7 +42,7 @@ def test_a_file_written_by_hand_is_not_overwritten(tmp_path):
 
 
 def test_files_of_people_and_of_other_packages_stay(tmp_path):
-    """Whatever they are: JSON in one line, or the output of another package in a folder of its own."""
+    """Examples are a JSON file of one line, and the output of another package in a folder of its own."""
     write_package(tmp_path / "idl", a="class A(idl.Resource): pass\n")
     (tmp_path / "pack/more").mkdir(parents=True)
     (tmp_path / "pack/settings.json").write_text("{}")

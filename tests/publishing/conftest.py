@@ -41,7 +41,7 @@ def prefix(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def heard(broker: mosquitto.Mosquitto, prefix: str) -> Iterator[Listener]:
-    """What is published by this test."""
+    """The messages that this test publishes."""
     with Listener(broker.port, f"{prefix}/#") as listener:
         yield listener
 

@@ -34,7 +34,7 @@ def with_broker(tree: Tree, port: int, more: str = "") -> None:
 
 
 def test_a_drift_becomes_a_message(tree, own_broker):
-    """With the pass in which it was repaired. The host is online meanwhile, and then offline."""
+    """The message has the pass in which it was repaired. The host is online meanwhile, and then offline."""
     with_broker(tree, own_broker.port)
     with Listener(own_broker.port) as heard:
         with Agent(tree):
@@ -52,7 +52,7 @@ def test_a_drift_becomes_a_message(tree, own_broker):
 
 
 def test_an_agent_that_was_killed_is_offline_and_goes_on_where_it_was(tree, own_broker):
-    """What it repaired while the broker was away is told after both are back."""
+    """Repairs while the broker was away are published after both are back."""
     with_broker(tree, own_broker.port)
     with Listener(own_broker.port) as heard, Agent(tree) as agent:
         heard.wait(lambda: heard.of("gap"))
@@ -82,7 +82,7 @@ def number_of(tree: Tree, table: str) -> int:
 
 
 def test_a_broker_that_hangs_delays_no_repair(tree, own_broker):
-    """Nor the stop of the agent."""
+    """The broker delays neither repairs nor the stop of the agent."""
     with_broker(tree, own_broker.port)
     with Listener(own_broker.port) as heard, Agent(tree) as agent:
         heard.wait(lambda: heard.of("gap"))
@@ -100,7 +100,10 @@ def test_a_broker_that_hangs_delays_no_repair(tree, own_broker):
 
 
 def test_a_broker_is_named_and_removed_while_the_agent_runs(tree, own_broker):
-    """Without a restart. An agent that has never had one has imported none of the libraries, which take memory."""
+    """The agent needs no restart.
+
+    An agent that never had a broker has not imported the libraries, which take memory.
+    """
     with Listener(own_broker.port) as heard, Agent(tree, PYTHONPROFILEIMPORTTIME="1") as agent:
         assert "asyncio" in agent.log
         assert "mqtt" not in agent.log.replace("holdfast.agent.publishing.mqtt_settings", "")
@@ -123,7 +126,7 @@ def test_states_that_are_broken_from_the_start_are_told(tree, own_broker):
 
 
 def test_no_secret_leaves_the_host(tree, own_broker, tmp_path):
-    """Neither those of the pillar, nor the password of the broker, nor the content of a private file."""
+    """Secrets are those of the pillar, the password of the broker, and the content of a private file."""
     password = tmp_path / "password"
     password.write_text(f"{SECRET}-of-broker\n")
     password.chmod(0o600)
@@ -146,7 +149,10 @@ def test_no_secret_leaves_the_host(tree, own_broker, tmp_path):
 
 
 def test_an_event_of_a_state_is_published_with_its_data(tree, own_broker):
-    """Once for each version of the state; a command of a later state has the variable of `environ.setenv`."""
+    """It is published once for each version of the state.
+
+    A command of a later state has the variable of `environ.setenv`.
+    """
     with_broker(tree, own_broker.port)
     out = tree.host / "out"
     event = "my/tag: {event.send: [{data: {number: NUMBER}}]}\n"

@@ -54,7 +54,7 @@ def test_all_settings_are_used(pem, password):
 
 
 def test_without_settings_the_authorities_are_those_of_the_system():
-    """And a URL without encryption has none."""
+    """A URL without encryption has no authorities."""
     system = ssl.create_default_context()
     assert made().tls.cert_store_stats() == system.cert_store_stats()
     assert made(url="mqtt://broker").tls is None
@@ -129,7 +129,7 @@ def test_a_file_without_certificates_is_refused(tmp_path, content):
 
 
 def test_a_certificate_that_does_not_fit_its_key_is_refused(pem, tmp_path):
-    """Nor is a key with a passphrase used: nobody could type it."""
+    """A key with a passphrase is refused, too, because no user could type it."""
     with pytest.raises(Unavailable, match=f"the certificate {pem}/own.pem with its key: KEY_VALUES_MISMATCH"):
         made(cert=pem / "own.pem", key=pem / "ca.key")
     with pytest.raises(Unavailable, match="with its key"):

@@ -54,7 +54,7 @@ def test_presence_is_retained(writer):
 
 
 def test_all_present_conditions_are_one_retained_message(writer):
-    """In the order in which they began."""
+    """The conditions are in the order in which they began."""
     later = CONDITION.replace(id="a", since=2.0)
     message = writer.conditions([later, CONDITION])
     assert (message.topic, message.retain) == ("holdfast/web1/conditions", True)
@@ -76,7 +76,7 @@ def test_a_change_and_a_pass_are_records_with_an_id_of_the_message(writer):
 
 
 def test_the_content_of_a_file_that_others_cannot_read_is_not_published(writer):
-    """Nor is the command line of who changed it. Of a file that everybody can read it is."""
+    """The command line of the author is not published either. For a public file, both are published."""
     secret = values(writer.written(write(CHANGE), ROOM))["record"]
     assert not {"diff", "changes", "comment"} & secret.keys()
     assert "command" not in secret["by"]
@@ -124,7 +124,7 @@ def test_a_large_record_loses_its_largest_fields(writer, room):
 
 
 def test_what_must_be_in_a_message_stays_though_it_is_too_large(writer):
-    """The broker's refusal is told then; nothing is left out silently."""
+    """The broker's refusal is reported; nothing is left out silently."""
     record = values(writer.written(write(CHANGE), 10))["record"]
     assert record.keys() == {"id", "host", "resource", "at"}
 

@@ -38,7 +38,7 @@ async def begun(listener: Listener, times: int = 1) -> None:
 
 
 async def test_publishing_begins_with_what_is_present_and_says_so(desk, broker, prefix, heard):
-    """What was written before is history: nobody has asked for it yet."""
+    """Earlier records are not published, because no subscriber has requested them."""
     await change(desk)
     await conditions(desk, "a", "b")
     async with publishing(desk, broker.port, prefix):
@@ -123,7 +123,7 @@ async def test_a_restart_loses_nothing_and_repeats_nothing(desk, broker, prefix,
 
 
 async def test_nothing_is_lost_while_the_broker_is_away(desk, own_broker):
-    """Not even if it is killed in the middle, and remembers nothing."""
+    """Nothing is lost even if the broker is killed in the middle, without stored state."""
     with Listener(own_broker.port) as before:
         async with publishing(desk, own_broker.port):
             await begun(before)
@@ -285,7 +285,7 @@ def strict(tmp_path: Path) -> Iterator[mosquitto.Mosquitto]:
 
 
 async def test_what_the_broker_refuses_waits_and_is_told(desk, strict, tmp_path):
-    """Until an administrator of the broker allows it. Nothing is skipped."""
+    """The message waits until an administrator of the broker permits it. Nothing is skipped."""
     with Listener(strict.port) as heard:
         async with publishing(desk, strict.port):
             await begun(heard)
@@ -315,7 +315,7 @@ async def test_a_refused_message_that_is_forgotten_is_told_as_a_gap(desk, strict
 
 
 async def test_a_position_that_cannot_be_written_is_written_later(desk, broker, prefix, heard, monkeypatch):
-    """Messages go on meanwhile; the records tell why they cannot be written."""
+    """Messages continue meanwhile. The records report why they cannot be written."""
     async with publishing(desk, broker.port, prefix):
         await begun(heard)
         await change(desk)

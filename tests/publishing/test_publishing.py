@@ -23,7 +23,7 @@ DOC = (Path(__file__).parents[2] / "docs/mqtt.md").read_text()
 
 
 def presence(listener: Listener) -> list[tuple[str, str]]:
-    """Return the hosts that told their presence, and what they told."""
+    """Return the hosts that published their presence, with the values."""
     return [(each["host"], each["state"]) for each in listener.of("presence")]
 
 
@@ -83,7 +83,7 @@ async def test_a_broker_that_is_away_is_told_until_it_is_there(desk, own_broker)
 
 
 async def test_tls_a_password_and_a_client_certificate(desk, tmp_path):
-    """All at once with a real broker; each one that is wrong is told."""
+    """The test uses all of them with a real broker. Each wrong one is reported."""
     at = make_certificates(tmp_path)
     mosquitto.write_password(at / "passwords", "agent", "hunter22")
     (at / "passwords").chmod(0o644)
@@ -114,7 +114,7 @@ async def test_tls_a_password_and_a_client_certificate(desk, tmp_path):
 
 
 async def test_a_store_that_cannot_be_opened_is_tried_again(desk, broker, prefix, heard, monkeypatch):
-    """The agent is online nevertheless; the records tell what is wrong with them."""
+    """The agent is online all the same. Health reports the problem of the records."""
     monkeypatch.setattr(session, "RETRY", 0.01)
     api, failures = desk.records.api, []
 
@@ -153,7 +153,7 @@ def test_the_documented_settings_are_settings():
 
 
 def test_the_documented_topics_and_bounds_are_those_of_the_code():
-    """Those who subscribe rely on them."""
+    """Subscribers rely on them."""
     topics = re.findall(r"^\| `(\S+)` \|", DOC, re.MULTILINE)
     assert set(topics) == {"presence", "conditions", "gap", *LOGGED.values()}
     assert f"the version of this format, now {VERSION}" in DOC

@@ -19,7 +19,7 @@ from holdfast.agent.publishing.mqtt_settings import BrokerUrl
     ],
 )
 def test_a_url_has_a_port_of_its_own_or_that_of_its_scheme(text, url):
-    """As brokers are usually configured."""
+    """The default ports are the usual ones of brokers."""
     assert BrokerUrl.of(text) == url
 
 
@@ -56,7 +56,7 @@ def test_a_password_in_the_url_is_refused_and_not_shown(loaded):
     ],
 )
 def test_what_does_not_fit_together_is_refused_at_its_line(loaded, text, problem):
-    """With the reason."""
+    """The error has the reason."""
     (found,) = loaded(f"mqtt:\n  {text}\n")
     assert found.startswith(f"{text.count(chr(10)) + 2}: the setting 'mqtt.")
     assert problem in found
@@ -70,7 +70,7 @@ def test_a_password_may_go_to_a_broker_of_this_host_unencrypted(loaded, url):
 
 @pytest.mark.parametrize("host", ["127.example.org", "localhost.example.org", "127.0.0.1.example.org", "10.0.0.1"])
 def test_another_host_is_not_taken_for_this_one(loaded, host):
-    """Whatever its name begins with."""
+    """The name of the other host may begin with that of this one."""
     (problem,) = loaded(f"mqtt: {{url: 'mqtt://{host}', user: u, password_file: p}}\n")
     assert "the password would cross the network unencrypted" in problem
 
@@ -86,7 +86,7 @@ def test_a_name_of_the_host_that_cannot_be_part_of_a_topic_is_refused_at_its_lin
 
 
 def test_paths_are_relative_to_the_settings(loaded, tmp_path):
-    """As all others."""
+    """Paths are relative as in all other settings."""
     found = loaded("mqtt: {url: mqtts://b, user: u, password_file: p, ca: c, cert: d/e, key: /f}\n").mqtt
     assert (found.password_file, found.ca) == (tmp_path / "p", tmp_path / "c")
     assert (found.cert, found.key) == (tmp_path / "d/e", Path("/f"))

@@ -40,7 +40,7 @@ def test_the_token_and_the_name_must_be_right() -> None:
 
 
 def test_the_port_of_http_may_be_left_out() -> None:
-    """As browsers do."""
+    """Browsers leave it out."""
     assert "localhost" in names_at(80, [])
 
 
@@ -50,7 +50,7 @@ def test_a_socket_has_no_gate() -> None:
 
 
 def test_only_the_user_can_read_the_token(tmp_path: Path) -> None:
-    """From the first byte; it is another one each time, and gone at the end."""
+    """The file is private from the first byte. The token is new at each start, and removed at the end."""
     path = tmp_path / "token"
     with token_file(path) as token:
         assert path.read_text() == f"{token}\n"

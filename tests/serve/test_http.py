@@ -83,7 +83,7 @@ def test_everything_else_is_refused(status: int, lines: list[str]) -> None:
 
 
 def test_a_refused_method_names_those_that_are_possible() -> None:
-    """As RFC 9110 demands."""
+    """RFC 9110 demands this header."""
     with pytest.raises(HttpError) as refused:
         parsed(head("DELETE / HTTP/1.1", "Host: a"))
 
@@ -108,7 +108,7 @@ def test_no_head_takes_long_to_refuse(text: str) -> None:
 
 
 async def read(data: bytes, *, end: bool = True) -> Request | HttpError:
-    """Return what is read of these bytes."""
+    """Return the request that is read from these bytes."""
     reader = asyncio.StreamReader(limit=LIMIT)
     reader.feed_data(data)
     if end:
@@ -132,7 +132,7 @@ async def test_bare_line_feeds_end_no_head() -> None:
 
 
 def test_a_response_is_not_kept_and_not_guessed() -> None:
-    """Caches and browsers are told so."""
+    """Headers tell caches and browsers so."""
     data = response(200, {"a": "é"})
 
     assert data.startswith(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 11\r\n")

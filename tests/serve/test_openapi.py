@@ -19,7 +19,7 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def test_every_table_that_users_are_shown_is_described() -> None:
-    """With two paths each."""
+    """Each table has two paths."""
     paths = set(openapi.document()["paths"])
     tables = set(openapi.tables())
 

@@ -54,7 +54,7 @@ def test_a_record_is_found_by_its_id(server: Serving) -> None:
 
 
 def test_nothing_that_only_root_may_read_is_served(server: Serving) -> None:
-    """In no table, and not in events."""
+    """No table and no event has private data."""
     tables = [path for path in server.get("/v1/openapi.json").json["paths"] if "{" not in path]
     said = b"".join(server.get(table).body for table in tables if table != "/v1/watch")
     with server.events("/v1/watch", Last_Event_ID="0") as events:
@@ -164,7 +164,7 @@ def test_an_id_of_an_event_that_is_no_revision_is_refused(server: Serving, text:
 
 
 def test_head_has_no_body(server: Serving) -> None:
-    """And the headers of GET."""
+    """The headers are those of GET."""
     whole, head = server.get("/v1/hosts"), server.get("/v1/hosts", method="HEAD")
 
     assert head.body == b""
@@ -174,7 +174,7 @@ def test_head_has_no_body(server: Serving) -> None:
 
 
 def test_a_second_request_in_a_connection_is_not_read(server: Serving) -> None:
-    """Whatever a proxy took for its beginning."""
+    """The connection is closed, so a proxy cannot smuggle a request."""
     smuggled = b"GET /v1/passes HTTP/1.1\r\nHost: a\r\n\r\n"
     said = server.raw(b"GET /v1/hosts HTTP/1.1\r\nHost: a\r\n\r\n" + smuggled)
 
@@ -186,7 +186,7 @@ def test_a_second_request_in_a_connection_is_not_read(server: Serving) -> None:
 
 
 def test_the_socket_is_open_to_the_group_of_viewers(server: Serving) -> None:
-    """As the socket of the agent."""
+    """The mode is that of the agent's socket."""
     assert server.path
     info = Path(server.path).stat()
 
@@ -195,7 +195,7 @@ def test_the_socket_is_open_to_the_group_of_viewers(server: Serving) -> None:
 
 
 def test_a_port_needs_the_token_and_a_name(site: Site, port: Serving) -> None:
-    """Of this server, or of the proxy that was named."""
+    """The name must be that of this server, or of the declared proxy."""
     path = site.home / "token"
     token = f"Bearer {path.read_text().strip()}"
 
@@ -225,7 +225,7 @@ def test_an_agent_without_viewers_cannot_be_served(tmp_path, monkeypatch: pytest
 
 
 def test_a_place_that_is_none_is_a_mistake_of_usage() -> None:
-    """In a process of its own."""
+    """The verb runs in a process of its own."""
     done = holdfast("serve", "--listen", "0.0.0.0:80", check=64)
 
     assert "put a proxy with TLS in front of it" in done.stderr
@@ -260,7 +260,7 @@ def test_silent_clients_exclude_nobody(site: Site) -> None:
 
 
 def test_a_lack_of_descriptors_is_told_and_ends_by_itself(site: Site) -> None:
-    """In one line; the server goes on."""
+    """The message is one line, and the server continues."""
     with site.serving("--listen", f"unix:{site.home}/scarce.sock", files=20) as serving:
         many = [serving.connected() for _ in range(40)]
         serving.wait(lambda: "cannot accept connections: Too many open files" in serving.log, "the line")
@@ -282,7 +282,7 @@ def test_requests_at_once_are_all_answered(server: Serving) -> None:
 
 
 def test_without_an_agent_the_answer_says_so_and_when_to_ask_again(site: Site) -> None:
-    """The server goes on, and serves the agent that is started next; its streams end with the agent."""
+    """The server continues, and serves the next agent. Its streams end with the agent."""
     view = site.tree.root.parent / "run/view.sock"
     with site.serving("--listen", f"unix:{site.home}/alone.sock") as serving:
         away = view.rename(view.with_name("away"))

@@ -126,7 +126,10 @@ def test_an_etcd_that_hangs_delays_no_other_repair(make, prefix):
 
 
 def test_the_settings_change_while_the_agent_runs(make, etcd, prefix):
-    """To etcd and back. An agent that has never used etcd has imported nothing of it, which takes memory."""
+    """The settings change to etcd and back.
+
+    An agent that never used etcd has not imported its client, which takes memory.
+    """
     one, two = make("web1"), make("web2")
     publish(one, "red")
     out = copy(two)
@@ -173,7 +176,7 @@ def test_an_agent_without_the_extra_says_what_to_install(make, etcd, prefix, tmp
 
 
 def test_no_password_is_shown(make, etcd, prefix, tmp_path):
-    """Neither in the log, nor in what verbs print, nor in the arguments of the process."""
+    """The password appears neither in the log, nor in the output of verbs, nor in the arguments of the process."""
     password = tmp_path / "password"
     password.write_text(f"{SECRET}\n")
     password.chmod(0o600)

@@ -80,7 +80,7 @@ async def test_a_reason_that_is_known_stays_while_the_next_try_lasts(make, etcd,
 
 
 async def test_a_call_that_waits_for_etcd_follows_other_settings(make, etcd, prefix):
-    """To another cluster, and to the database of the host."""
+    """The settings change to another cluster, and to the database of the host."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         silent = f"127.0.0.1:{server.getsockname()[1]}"
         for endpoints in (etcd.endpoints, ()):
@@ -140,7 +140,7 @@ async def test_a_history_that_is_compacted_meanwhile_hides_no_change(make, etcd,
 
 
 async def test_an_etcd_that_hangs_later_fails_writes_within_the_timeout(make, etcd, prefix, monkeypatch):
-    """The error says that there is no answer; reads go on."""
+    """The error says that there is no answer. Reads succeed."""
     async with BrokenLine(etcd.members[0].port) as line:
         host = await make("web1").share(f"127.0.0.1:{line.port}", prefix=prefix)
         await host.world.set_string("x", "1")
@@ -155,7 +155,7 @@ async def test_an_etcd_that_hangs_later_fails_writes_within_the_timeout(make, et
 
 
 async def test_a_majority_that_is_lost_stops_writes_and_a_single_member_does_not(make, prefix):
-    """Three members, of which one and then another is killed. Takes a few seconds, because members are elected."""
+    """Of three members, one and then another is killed. The test takes a few seconds, because of elections."""
     with etcd_server.Cluster(3) as cluster:
         one = await make("web1").share(*cluster.endpoints, prefix=prefix)
         two = await make("web2").share(*reversed(cluster.endpoints), prefix=prefix)
@@ -180,7 +180,7 @@ async def test_a_majority_that_is_lost_stops_writes_and_a_single_member_does_not
 
 
 async def test_a_wrong_password_is_told_and_a_new_one_is_used_without_a_restart(make, prefix, tmp_path):
-    """Also when the password is changed in etcd while the agent runs. No text has the password."""
+    """The password may also change in etcd while the agent runs. No text has the password."""
     password = tmp_path / "password"
     password.write_text("hunter22\n")
     password.chmod(0o600)
@@ -212,7 +212,7 @@ async def test_a_wrong_password_is_told_and_a_new_one_is_used_without_a_restart(
 
 
 async def test_a_wrong_authority_is_told_and_the_right_one_is_used_without_a_restart(make, prefix, tmp_path):
-    """With client certificates. The reason is that of TLS."""
+    """The test uses client certificates. The reason is that of TLS."""
     at = make_certificates(tmp_path)
     ca = tmp_path / "used.pem"
     ca.write_bytes((at / "other.pem").read_bytes())

@@ -19,7 +19,7 @@ from holdfast.agent.shared.etcd_settings import Endpoint
     ],
 )
 def test_an_endpoint_has_a_port_of_its_own_or_that_of_etcd(text, address, encrypted):
-    """As with etcdctl."""
+    """The default port is that of etcdctl."""
     assert (Endpoint.of(text).address, Endpoint.of(text).encrypted) == (address, encrypted)
 
 
@@ -59,7 +59,7 @@ def test_a_password_in_the_url_is_refused_and_not_shown(loaded):
     ],
 )
 def test_what_does_not_fit_together_is_refused_in_its_group(loaded, text, problem):
-    """With the reason."""
+    """The error has the reason."""
     (found,) = loaded(f"etcd:\n  {text}\n")
     assert "the setting 'etcd." in found
     assert problem in found
@@ -73,7 +73,7 @@ def test_a_password_may_go_to_a_member_on_this_host_unencrypted(loaded):
 
 
 def test_paths_are_relative_to_the_settings(loaded, tmp_path):
-    """As all others."""
+    """Paths are relative as in all other settings."""
     found = loaded("etcd: {endpoints: ['https://a'], user: u, password_file: p, ca: c, cert: d/e, key: /f}\n").etcd
     assert (found.password_file, found.ca) == (tmp_path / "p", tmp_path / "c")
     assert (found.cert, found.key) == (tmp_path / "d/e", Path("/f"))

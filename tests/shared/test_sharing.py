@@ -18,7 +18,7 @@ from sharing import item, stored, until_string
 
 
 async def test_a_string_that_one_host_sets_is_told_to_another(make, etcd, prefix):
-    """Also its removal, and a new value."""
+    """The removal and a new value are reported, too."""
     one, two = [await make(name).share(*etcd.endpoints, prefix=prefix) for name in ("web1", "web2")]
     watch = two.world.watch_string("color")
     await item(watch)
@@ -58,7 +58,7 @@ async def test_hosts_that_set_one_string_at_once_agree_on_the_last_value(make, e
 
 
 async def test_hosts_with_other_prefixes_share_nothing(make, etcd, prefix):
-    """So one cluster can serve several fleets."""
+    """With prefixes, one cluster can serve several fleets."""
     one = await make("web1").share(*etcd.endpoints, prefix=prefix)
     two = await make("web2").share(*etcd.endpoints, prefix=f"{prefix}two/")
     await one.world.set_string("color", "red")
@@ -149,7 +149,7 @@ async def test_what_others_write_beyond_all_bounds_is_not_read(make, etcd, prefi
 
 
 async def test_without_the_extra_the_condition_names_the_package(make, prefix, monkeypatch):
-    """What needs no shared string goes on."""
+    """Resources without shared strings work as before."""
     for name in [*sys.modules]:
         if name.partition(".")[0] == "grpc" or name == "holdfast.agent.shared.etcd_session" or ".etcd" in name:
             monkeypatch.delitem(sys.modules, name)
