@@ -152,7 +152,7 @@ class AuthorReader:
             if not self._reads.take():
                 calm = False
                 continue
-            with contextlib.suppress(OSError):  # it has ended already
+            with contextlib.suppress(OSError):  # the process has ended already
                 descriptor = os.pidfd_open(pid)
                 try:
                     self._remember(pid, self._processes.read(pid, descriptor), PROGRAM)

@@ -53,7 +53,7 @@ class Processes:
             return Process(Author(pid), own=True)
         try:
             found = self._look(pid)
-            signal.pidfd_send_signal(pidfd, 0)  # it still has its number, so it is the process that was read
+            signal.pidfd_send_signal(pidfd, 0)  # the process still has its number, so the right process was read
         except (OSError, KeyError, ValueError):
             return Process(Author(pid))
         return found

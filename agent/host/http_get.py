@@ -177,7 +177,7 @@ def _context(get: HttpGet) -> _Context:
 def _shut(connection: socket.socket) -> None:
     try:
         connection.shutdown(socket.SHUT_RDWR)
-    except OSError:  # it has ended already
+    except OSError:  # the connection has ended already
         return
 
 

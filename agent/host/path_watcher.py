@@ -203,7 +203,7 @@ class PathWatcher:
         for nodes, mask, name in self._kernel.read():
             if mask & OVERFLOW:
                 self.overflows.count(len(nodes))
-                self._tree.postponed.update(dict.fromkeys(nodes))  # they are checked in parts
+                self._tree.postponed.update(dict.fromkeys(nodes))  # the nodes are checked in parts
                 continue
             for node in nodes:
                 self._event(node, mask, name)

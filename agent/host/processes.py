@@ -140,5 +140,5 @@ def _stop(waiting: list[int], known: set[int], ended: set[int]) -> bool:
         if pid not in ended:
             waiting += children(pid)
             if not _runs(pid):
-                ended.add(pid)  # it has no children any more, and is not read again
+                ended.add(pid)  # the process has no children any more, and is not read again
     return len(known) > before

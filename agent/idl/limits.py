@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from holdfast.agent.idl.words import spelled
+from holdfast.agent.idl.spelling import spelled
 from holdfast.agent.model.reading import value as checked
 from holdfast.agent.model.types import Type, TypeWord, members, union
 from holdfast.resources.expressions import expression

@@ -12,7 +12,7 @@ from holdfast.agent.idl.limits import LimitError, restrict
 from holdfast.agent.idl.names import unknown
 from holdfast.agent.idl.report import Node, SourceReport
 from holdfast.agent.idl.scope import FoundName, SourceScope
-from holdfast.agent.idl.words import LEGAL, OF_IDL, PLAIN, spelled, types_of
+from holdfast.agent.idl.spelling import LEGAL, OF_IDL, PLAIN, spelled, types_of
 from holdfast.agent.model.types import ANY, NONE, Type, union
 
 PLAINLY, WORDS = types_of(PLAIN), types_of(OF_IDL)

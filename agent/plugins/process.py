@@ -187,7 +187,7 @@ class PluginProcess:
             await self.client.close()
         finally:
             if at_once:
-                with suppress(OSError, ValueError):  # it has ended
+                with suppress(OSError, ValueError):  # the process has ended
                     self._keeping.lifeline.write(b"!")
             self.close_input()
         await asyncio.shield(self.ended)

@@ -58,7 +58,7 @@ def _login(pid: int, name_of: Callable[[int], str]) -> str:
     """Return the name of the user who logged in and started a process, also through sudo; empty if that is unknown."""
     try:
         uid = int(Path(f"/proc/{pid}/loginuid").read_text(encoding="ascii"))
-    except (OSError, ValueError):  # it has ended, or the kernel does not keep it
+    except (OSError, ValueError):  # the process has ended, or the kernel does not keep its login user
         return ""
     return "" if uid == NO_LOGIN else name_of(uid)
 

@@ -9,8 +9,8 @@ from typing import Any
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.control.table_requests import GetRecord, ListRecords, Subscribe
 from holdfast.agent.serve import parameters
+from holdfast.agent.serve.access_control import AccessControl
 from holdfast.agent.serve.events import Subscriptions
-from holdfast.agent.serve.gate import Gate
 from holdfast.agent.serve.http import TIMEOUT, HttpError, Request, refusal, response
 from holdfast.agent.serve.view_client import ViewClient
 
@@ -23,8 +23,10 @@ RETRY = {"Retry-After": "1"}
 class Routes:
     """Answers the requests of one server."""
 
-    def __init__(self, agent: ViewClient, gate: Gate, tables: frozenset[str], document: Callable[[], Any]) -> None:
-        self._agent, self._gate, self._tables, self._document = agent, gate, tables, document
+    def __init__(
+        self, agent: ViewClient, access: AccessControl, tables: frozenset[str], document: Callable[[], Any]
+    ) -> None:
+        self._agent, self._access, self._tables, self._document = agent, access, tables, document
         self._subscriptions = Subscriptions(agent)
 
     async def talk(
@@ -35,7 +37,7 @@ class Routes:
         try:
             if isinstance(request, HttpError):
                 raise request
-            self._gate.demand(request)
+            self._access.demand(request)
             if request.path == STREAM:
                 await self._watch(request, reader, writer)
                 return

@@ -16,7 +16,7 @@ from holdfast.agent.control.socket_file import SocketFile
 from holdfast.agent.health import Health
 from holdfast.agent.paths import Sockets
 from holdfast.agent.serve import openapi
-from holdfast.agent.serve.gate import Gate, names_at, token_file
+from holdfast.agent.serve.access_control import AccessControl, names_at, token_file
 from holdfast.agent.serve.http import LIMIT, HttpError, read_request, refusal
 from holdfast.agent.serve.routes import RETRY, Routes
 from holdfast.agent.serve.view_client import ViewClient
@@ -107,9 +107,9 @@ async def _serve(
     async with contextlib.AsyncExitStack() as stack:
         listener = _listener(place, view, stack)
         port = 0 if place.path else listener.getsockname()[1]
-        gate = Gate(token, names_at(port, names)) if token else Gate()
+        access = AccessControl(token, names_at(port, names)) if token else AccessControl()
         tables = frozenset(openapi.tables())
-        routes = Routes(ViewClient(view), gate, tables, openapi.document)
+        routes = Routes(ViewClient(view), access, tables, openapi.document)
         connections = Connections(read_request, routes.talk, _full, CLIENTS)
         start = asyncio.start_unix_server if place.path else asyncio.start_server
         server = await start(connections.take, sock=listener, limit=LIMIT, backlog=BACKLOG)

@@ -30,7 +30,7 @@ def test_a_request_is_read() -> None:
 
 
 def test_an_old_client_needs_no_host() -> None:
-    """HTTP/1.0 has none; by TCP the gate refuses the request then."""
+    """HTTP/1.0 has none; by TCP the access control refuses the request then."""
     assert parsed(head("GET / HTTP/1.0")) == Request("GET", ("",), {}, {})
 
 

@@ -176,7 +176,7 @@ class MqttSession(aiomqtt.Client):
         """End all calls that wait for the connection with this error, unless it has ended before."""
         if not self._disconnected.done():
             self._disconnected.set_exception(error)
-        self._disconnected.exception()  # it counts as retrieved: often nothing waits
+        self._disconnected.exception()  # counts as retrieved: often no call waits
 
     # -- callbacks of paho ---------------------------------------------------------------------------------------
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.serve.gate import Gate, names_at, token_file
+from holdfast.agent.serve.access_control import AccessControl, names_at, token_file
 from holdfast.agent.serve.http import HttpError, Request
 from holdfast.agent.serve.server import ListenAddress, ServeError, default_place, run_time_path
 from holdfast.resources.errors import HoldfastError
 
 
-def status(gate: Gate, **headers: str) -> int:
+def status(access: AccessControl, **headers: str) -> int:
     """Return the status with which a request is refused; 200 if it is not."""
     try:
-        gate.demand(Request("GET", ("v1",), {}, headers))
+        access.demand(Request("GET", ("v1",), {}, headers))
     except HttpError as error:
         return error.status
     return 200
@@ -24,19 +24,19 @@ def status(gate: Gate, **headers: str) -> int:
 
 def test_the_token_and_the_name_must_be_right() -> None:
     """Names in any case; the port belongs to them."""
-    gate = Gate("abc", names_at(8080, ["holdfast.example"]))
+    access = AccessControl("abc", names_at(8080, ["holdfast.example"]))
     right = {"authorization": "Bearer abc"}
 
-    assert [status(gate, host=name, **right) for name in ("localhost:8080", "LOCALHOST:8080", "[::1]:8080")] == [
+    assert [status(access, host=name, **right) for name in ("localhost:8080", "LOCALHOST:8080", "[::1]:8080")] == [
         200
     ] * 3
-    assert status(gate, host="holdfast.example", **right) == 200
+    assert status(access, host="holdfast.example", **right) == 200
     wrong = ("evil.example:8080", "localhost", "localhost:80", "127.0.0.1.evil.example:8080", "localhost:8080.", "")
-    assert [status(gate, host=name, **right) for name in wrong] == [421] * len(wrong)
-    assert status(gate, **right) == 421
+    assert [status(access, host=name, **right) for name in wrong] == [421] * len(wrong)
+    assert status(access, **right) == 421
     for given in ("", "abc", "bearer abc", "Bearer abcd", "Bearer ab", "Basic abc", "Bearer \xe9"):
-        assert status(gate, host="localhost:8080", authorization=given) == 401
-    assert status(gate, host="localhost:8080") == 401
+        assert status(access, host="localhost:8080", authorization=given) == 401
+    assert status(access, host="localhost:8080") == 401
 
 
 def test_the_port_of_http_may_be_left_out() -> None:
@@ -44,9 +44,9 @@ def test_the_port_of_http_may_be_left_out() -> None:
     assert "localhost" in names_at(80, [])
 
 
-def test_a_socket_has_no_gate() -> None:
+def test_a_socket_has_no_access_control() -> None:
     """The mode of the file says who may connect."""
-    assert status(Gate(), host="anything") == 200
+    assert status(AccessControl(), host="anything") == 200
 
 
 def test_only_the_user_can_read_the_token(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ BYTES = 32
 """Random bytes of a token."""
 
 
-class Gate:
+class AccessControl:
     """Refuses requests without the token, and those for other names. If no token is set, all requests are admitted."""
 
     def __init__(self, token: str = "", names: Collection[str] = ()) -> None:
