@@ -55,7 +55,8 @@ class Decisions:
         owner = next((owner for owner in vertex.links.prereq_owners if owner.failed), None)
         blamed = owner is not None and owner.last.outcome is not None and vertex.identity in owner.last.outcome.because
         if vertex.links.requisites and (owner is None or (blamed and not vertex.probe.result)):
-            own = self._table(vertex, await self._prober.ahead(vertex))
+            probed = not vertex.links.requisites.keys().isdisjoint(PROBED)
+            own = self._table(vertex, await self._prober.ahead(vertex) if probed else {})
         # A failed requisite of the vertex itself comes first: two vertices that name each other would wait forever.
         if owner is None or own.reason == "requisite_failed":
             return own

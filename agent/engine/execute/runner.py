@@ -110,7 +110,7 @@ class Runs:
         never_began = partial(self._never_began, vertex)
         # Without a context of its own, the run would have that of the run whose end has started it.
         run = self._run(vertex, never_began)
-        task = asyncio.create_task(run, name=vertex.identity, context=self._context.copy())
+        task = self._loop.create_task(run, name=vertex.identity, context=self._context.copy())
         task.add_done_callback(never_began)
         vertex.run = Run(
             applying=self._policy.applies(vertex),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from holdfast.agent.engine.model.outcome import Outcome, Result, result_of
@@ -17,7 +16,7 @@ class Tally:
     __slots__ = ("_keys", "_last", "any_changed", "any_failed", "changed", "results")
 
     def __init__(self, outcomes: Iterable[Outcome] = ()) -> None:
-        self.results: Counter[tuple[Result, bool, bool]] = Counter()
+        self.results: dict[tuple[Result, bool, bool], int] = {}
         """(result, ran, blocked) -> number of resources."""
         self.changed: set[str] = set()
         """Identities of changed resources."""
@@ -30,7 +29,7 @@ class Tally:
 
     def __repr__(self) -> str:
         """Return the numbers."""
-        return f"Tally({dict(self.results)})"
+        return f"Tally({self.results})"
 
     def add(self, outcome: Outcome) -> None:
         """Count an outcome; it replaces an earlier one of the same resource."""
@@ -39,7 +38,7 @@ class Tally:
         if before is not None:
             self.results[before] -= 1
         self._last[identity] = self._keys.setdefault(key, key)
-        self.results[key] += 1
+        self.results[key] = self.results.get(key, 0) + 1
         if key[0] == "changed":
             self.changed.add(identity)
         self.any_failed = self.any_failed or outcome.result is False

@@ -26,7 +26,7 @@ GROUP = 1000
 """Most calls that share a flush."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Job:
     call: Call
     done: asyncio.Future[Any]

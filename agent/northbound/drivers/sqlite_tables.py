@@ -83,7 +83,7 @@ Key = tuple[str, str]
 Values = tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Commit:
     """The call that makes a transaction."""
 
