@@ -19,7 +19,7 @@ from holdfast.agent.engine.execute.outcomes import Outcomes
 from holdfast.agent.engine.execute.pausing import Pausing
 from holdfast.agent.engine.execute.rechecks import Rechecks
 from holdfast.agent.engine.execute.reversals import Reversals
-from holdfast.agent.engine.execute.runner import Runs
+from holdfast.agent.engine.execute.runner import Runner
 from holdfast.agent.engine.execute.undoers import Undoers
 from holdfast.agent.engine.execute.watch_handler import WatchHandler
 from holdfast.agent.engine.inspect.census import Census
@@ -110,7 +110,7 @@ class Parts:
             observer=self.census,
         )
         unwatched: dict[Vertex, str] = {}
-        self.runs = self.scheduler.runs = Runs(
+        self.runner = self.scheduler.runner = Runner(
             policy,
             journal,
             emit,
@@ -135,6 +135,6 @@ class Parts:
             marker=self.marker,
             deliveries=self.deliveries,
             events=self.events,
-            runs=self.runs,
+            runner=self.runner,
         )
         self.watches = Watches(policy, self.backgrounds, emit, handler, unwatched)

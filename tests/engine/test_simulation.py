@@ -28,7 +28,7 @@ from holdfast.agent.engine.deliver.tables import Reversal
 from holdfast.agent.engine.deliver.transfer import Prepared, Transfers
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.execute.reversals import Reversals
-from holdfast.agent.engine.execute.runner import Runs
+from holdfast.agent.engine.execute.runner import Runner
 from holdfast.agent.engine.execute.watch_handler import WatchHandler
 from holdfast.agent.engine.inspect.census import Census
 from holdfast.agent.engine.model.autoedges import AutoEdges
@@ -142,7 +142,7 @@ async def remembers_what_is_to_be(self: Reversals, vertex: Vertex, resource: Any
     )
 
 
-def undone_before_it_runs(self: Runs, vertex: Vertex) -> None:
+def undone_before_it_runs(self: Runner, vertex: Vertex) -> None:
     """Forget a reversal before it has run."""
     if self._reversals.holds(vertex):
         self._scheduler.remove([vertex])
@@ -158,7 +158,7 @@ def keeps_no_list(self: Deliveries, vertex: Vertex, outcome: Outcome, **how: boo
 
 
 TELL = Deliveries.tell
-PREPARE, PUBLISH, START, SEND = Transfers.prepare, Transfers.publish, Runs.start, Journal.send
+PREPARE, PUBLISH, START, SEND = Transfers.prepare, Transfers.publish, Runner.start, Journal.send
 
 SABOTAGE = [
     (0, "is settled", Blockers, "of", never(None)),
@@ -181,7 +181,7 @@ SABOTAGE = [
     (1, "took what is another's", Batch, "join", alone_and_mixed_up),
     (0, "tells of nothing, and did", Setting, "changes", never({})),
     (13, "which it was not", Reversals, "remember", remembers_what_is_to_be),
-    (13, "is not undone", Runs, "start", undone_before_it_runs),
+    (13, "is not undone", Runner, "start", undone_before_it_runs),
     (1, "is asked again what was before", Reversals, "wanted", lambda _, vertex: vertex.call.meta.reverse),
     (24, "which begins a sequence", Sequences, "blocker", never(None)),
     (19, "starts while a call changes", Reservations, "covers", never(False)),

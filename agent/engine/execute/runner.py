@@ -42,7 +42,7 @@ from holdfast.resources.traits import Reversible
 from holdfast.states.requisite_kinds import WAITING
 
 
-class Runs:
+class Runner:
     """Runs vertices for one engine."""
 
     def __init__(

@@ -6,7 +6,7 @@ from holdfast.agent.engine.decide.done import is_action
 from holdfast.agent.engine.decide.marker import Marker
 from holdfast.agent.engine.deliver.deliveries import Deliveries
 from holdfast.agent.engine.execute.event_handler import EventHandler
-from holdfast.agent.engine.execute.runner import Runs
+from holdfast.agent.engine.execute.runner import Runner
 from holdfast.agent.engine.model.vertex import Observer, Vertex
 from holdfast.agent.engine.schedule.scheduler import Scheduler
 from holdfast.agent.engine.watch.retirement import cancel
@@ -24,7 +24,7 @@ class WatchHandler:
         marker: Marker,
         deliveries: Deliveries,
         events: EventHandler,
-        runs: Runs,
+        runner: Runner,
     ) -> None:
         self._scheduler = scheduler
         self._marker = marker
@@ -32,7 +32,7 @@ class WatchHandler:
         self._events = events
         self.soon = events.pending.soon
         """Makes the scheduler start all vertices that may start, in the next callback of the loop."""
-        self._runs = runs
+        self._runner = runner
         self._observer = observer
         self.reported = events.pending.tell
         """Handles an event of a watch in the next callback of the loop."""
@@ -62,7 +62,7 @@ class WatchHandler:
     def failed(self, vertex: Vertex) -> None:
         """Conclude a dirty vertex as failed: until the next watch is armed, it must not start."""
         if vertex.queue.dirty:
-            self._runs.conclude_unwatched(vertex)
+            self._runner.conclude_unwatched(vertex)
             self._scheduler.pump()
 
 

@@ -37,7 +37,7 @@ Mark = tuple[Vertex, Cause]
 NO_MARKS: Sequence[Mark] = ()
 
 
-class Runner(Protocol):
+class VertexStarter(Protocol):
     """The part of the runner that the scheduler uses."""
 
     def start(self, vertex: Vertex) -> None:
@@ -52,10 +52,10 @@ class Scheduler:
 
     Vertices of one group that may start at the same time run as one batch, which occupies one of `workers`.
 
-    Notifies the observer when a vertex becomes dirty, starts or settles. `Parts` sets `runs` after the construction.
+    Notifies the observer when a vertex becomes dirty, starts or settles. `Parts` sets `runner` after the construction.
     """
 
-    runs: Runner
+    runner: VertexStarter
 
     def __init__(self, policy: Policy, observer: Observer) -> None:
         self._loop = asyncio.get_running_loop()  # asked for once, as elsewhere: each time costs a system call
@@ -164,7 +164,7 @@ class Scheduler:
         if self.unsettled and self.workers.at_work:
             self.pump_at(self.workers.until)
         if not self.unsettled or not (self.workers.at_work or self.paused):
-            self.runs.idle()
+            self.runner.idle()
 
     def _start(self, vertex: Vertex, now: float) -> None:
         """Start a vertex, with all others of its group that may start."""
@@ -176,7 +176,7 @@ class Scheduler:
         self.workers.take(batch or vertex, now)
         for each in together:
             each.queue.batch = batch
-            self.runs.start(each)
+            self.runner.start(each)
             each.queue.force_next = each.queue.force_next and each.queue.listening  # the run has read the flag
 
     def release_worker(self, vertex: Vertex) -> None:

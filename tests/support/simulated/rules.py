@@ -65,8 +65,8 @@ class Rules:
         self._steps = 0
         self._adopt = engine._parts.journal.adopt
         engine._parts.journal.adopt = self.changes_hands
-        self._start = engine._parts.runs.start
-        engine._parts.runs.start = self.starts
+        self._start = engine._parts.runner.start
+        engine._parts.runner.start = self.starts
 
     def _wrong(self, vertex: Vertex | None, what: str) -> None:
         self._found.append(
