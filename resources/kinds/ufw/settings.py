@@ -107,8 +107,8 @@ class Enabled(Backed, Switch, kind="ufw.enabled"):
 
     async def _put_back(self, ctx: Context, *, again: bool) -> bool:
         """Restore the rules that were loaded; return whether this was possible."""
-        known, now = loaded(ctx), await present(ctx)
-        if known is not ctx.background and RUNNING in now[0]:  # a run without the agent, which has seen nothing before
+        known = loaded(ctx)
+        if known is not ctx.background and RUNNING in (now := await present(ctx))[0]:  # a run without the agent
             await known.agrees(ctx, now)
         if not await known.is_current(ctx, again=again):
             return False
