@@ -136,6 +136,11 @@ class PathWatcher:
         self._review()
         return subscription
 
+    @property
+    def kernel_watches(self) -> int:
+        """Number of watches in the kernel; the tests compare it with the marks that the kernel reports."""
+        return len(self._kernel)
+
     def close(self) -> None:
         """Close everything; watches receive no more events."""
         self._sweep.close()
