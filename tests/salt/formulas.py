@@ -189,6 +189,11 @@ def report(judged: Sequence[Verdict]) -> Iterator[str]:
     )
     ready = sum(not verdict.reasons for verdict in counted)
     yield f"{ready} of {len(counted)} trees are ready; the others are stopped by (number of trees):"
+    yield from reasons(counted)
+
+
+def reasons(counted: Sequence[Verdict]) -> Iterator[str]:
+    """Yield the reasons that stop trees by code, and the messages of each code, most frequent first."""
     messages = Counter(reason for verdict in counted for reason in verdict.reasons)
     codes = [frozenset(code for code, _ in verdict.reasons) for verdict in counted]
     for code, count in Counter(code for several in codes for code in several).most_common():
