@@ -216,7 +216,7 @@ def test_doc_names_the_types_of_each_argument():
     assert "  env (text or mapping or list, default none)\n" in command
     assert "  success_stdout (text or list, default [])\n" in command
     assert "  umask (text or number, default none)\n" in command
-    assert "  name (text, default the ID)\n      The command;" in command
+    assert "  name (text, default the ID)\n      The command." in command
     assert "  location ('start' or 'end', default none)\n" in line
 
 
