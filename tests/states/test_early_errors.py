@@ -56,7 +56,7 @@ FIELDS = [
     ("user.present", "name: '123'", "not only digits"),
     ("user.present", "name: a/b", "is not the name of an account"),
     ("user.present", "groups: [on]", "YAML made the boolean true from this"),
-    ("user.present", "fullname: 'a:b'", "no ':'"),
+    ("user.present", "fullname: 'a:b'", "one line without ':'"),
     ("user.present", "expire: -5", "greater than or equal to -1"),
     ("group.present", "name: " + "g" * 33, "at most 32 characters"),
     ("sysctl.present", "name: forwarding", "at least one dot"),
