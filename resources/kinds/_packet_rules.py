@@ -51,7 +51,7 @@ class PacketRule(SavingRules):
         own = cls.model_fields.keys() | cls.refused.keys() | cls.ignored.keys()
         inner = given.get("options", {})
         if not isinstance(inner, dict):
-            raise ValueError("options is no argument: write each option as an argument of its own")  # noqa: TRY004
+            raise ValueError("options is not an argument: write each option as an argument of its own")  # noqa: TRY004
         options = {str(key): plain_numbers(value) for key, value in given.items() if key not in own}
         options = {**inner, **options}
         try:

@@ -65,7 +65,7 @@ def demand_requirement(requirement: str) -> str:
     """
     if not REQUIREMENT.fullmatch(requirement):
         raise ValueError(
-            f"{requirement[:200]!r} is not a requirement of pip: write a name, perhaps with versions "
+            f"{requirement[:200]!r} is not a requirement of pip: write a name, possibly with versions "
             "(`django>=4.2,<5`), or a URL or path"
         )
     if re.search(r"://[^/@\s]*:[^/@\s]*@", requirement):

@@ -63,7 +63,7 @@ class DeclaredAptRepo(NamedTuple):
 def entry_of(
     line: str, dist: str | None = None, comps: Iterable[str] = (), architectures: Iterable[str] = (), signedby: str = ""
 ) -> DeclaredAptRepo | None:
-    """Return the repository that a line and the arguments of a state name; None if the line is no entry."""
+    """Return the repository that a line and the arguments of a state name; None if the line is not an entry."""
     fields = fields_of_line(line) or fields_of_line(f"{line} {dist or ''}")
     if fields is None:
         return None

@@ -285,7 +285,7 @@ class File(FromSources, InCrontab, kind="cron.file"):
     context: Variables | None = None
     """Variables of the template."""
     defaults: Variables | None = None
-    """Variables of the template where `context` has none."""
+    """Variables of the template that `context` does not define."""
     replace: bool = True
     """Replace an existing crontab."""
     show_changes: bool = False

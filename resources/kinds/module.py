@@ -65,7 +65,7 @@ class _Module(Resource, Refreshable):
     umask: Any = None
     """Old syntax: an argument of the function."""
     calls: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The calls, made from the arguments that name functions. States do not set this field itself."""
+    """The calls, made from the arguments that name functions; states do not write `calls` itself."""
 
     @model_validator(mode="before")
     @classmethod

@@ -21,7 +21,7 @@ from holdfast.resources.kinds.git.trusted import demand_same
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root works for other users")
 
 OTHER = 12345
-REDIRECTED = r"cannot let git change .* as root, because other users could redirect it: .*/{}: it belongs to uid 12345"
+REDIRECTED = r"git must not change .* as root, because other users could redirect it: .*/{}: it belongs to uid 12345"
 
 
 @pytest.fixture
@@ -72,7 +72,9 @@ async def test_root_does_not_work_where_others_can_write(remote, here, target):
                 await here.check(**latest(remote, target), apply=False)
         os.chown(path, 0, 0)
         path.chmod(mode)
-    with pytest.raises(Permanent, match=r"cannot run git as nobody in .*: it belongs to root; give it to nobody"):
+    with pytest.raises(
+        Permanent, match=r"cannot run git as nobody in .*: it belongs to root; change its owner to nobody"
+    ):
         await here.check(**latest(remote, target), user="nobody", apply=False)
     with pytest.raises(Permanent, match="cannot run git as nobody-here: the user does not exist"):
         await here.check(**latest(remote, target), user="nobody-here", apply=False)

@@ -27,7 +27,7 @@ def remove_below(top: SafeDirectory, path: str) -> None:
 
 
 def remove(place: Place, budget: EntryBudget | None = None) -> None:
-    """Remove a file, a link (not its target) or a whole directory. A missing entry is no error.
+    """Remove a file, a link (not its target) or a whole directory. A missing entry is not an error.
 
     Blocks. `budget` counts the removed entries. Raises `Temporary` or `Permanent`; also `Permanent` for a mount point,
     because a state that removes a directory does not mean the file system that is mounted there.

@@ -43,7 +43,7 @@ def is_root(user: str | None) -> bool:
 def target_of(path: str, user: str | None) -> TrustedDirectory:
     """Return the directory of a repository if git may work in it as this user. Blocks.
 
-    Raises `Permanent` if it is no directory, or if it belongs to another user, who could make git run programs.
+    Raises `Permanent` if it is not a directory, or if it belongs to another user, who could make git run programs.
     """
     with os_errors("inspect", path):
         return _target_of(path, user)
@@ -65,7 +65,7 @@ def _target_of(path: str, user: str | None) -> TrustedDirectory:
         _demand(path, weak_at(path) or weak_repository(place.real), user)
     elif seen.st_uid != uid_of(user):
         owner = accounts.user_name(seen.st_uid)
-        raise Permanent(f"cannot run git as {user} in {path}: it belongs to {owner}; give it to {user}")
+        raise Permanent(f"cannot run git as {user} in {path}: it belongs to {owner}; change its owner to {user}")
     return TrustedDirectory(place.real, present=True)
 
 
@@ -99,7 +99,7 @@ def demand_work_tree(directory: str, files: Iterable[str], replaced: Iterable[st
         why = next(filter(None, chain(reasons, inside)), "")
     if why:
         raise Permanent(
-            f"cannot let git change {directory} as root, because other users could redirect it: {why}; give the owner "
+            f"git must not change {directory} as root, because other users could redirect it: {why}; give the owner "
             "as user, change the owner or mode, or keep users' files in directories without files of the repository"
         )
 
@@ -131,5 +131,5 @@ def _demand(path: str, weak: Weakness | None, user: str | None) -> None:
         return
     raise Permanent(
         f"cannot run git as root in {path}, because other users could make it run their programs: {weak.path}: "
-        f"{weak.message}; give the owner as user, or change the owner or mode"
+        f"{weak.message}; set user to the owner, or change the owner or mode"
     )

@@ -138,7 +138,7 @@ class SavingIptables(Tables, _packet_filter.SavingRules):
         found = SAVED.get(family) or SAVED.get(str(ctx.facts.get("os", "")))
         if found is None:
             raise Permanent(
-                f"cannot save the rules: no file is known for {family or 'this system'}; give its path as save"
+                f"cannot save the rules: no file is known for {family or 'this system'}; set save to its path"
             )
         return found[self.family == "ipv6"]
 

@@ -165,7 +165,7 @@ def _split(text: str, name: str) -> list[str]:
 def _demand_value(word: str, name: str) -> None:
     """Raise `ValueError` for a word that iptables would take for an option."""
     if word.startswith("-") and not NUMBER.fullmatch(word):
-        raise ValueError(name, f"{word!r} would be an option of iptables: give it as an argument of its own")
+        raise ValueError(name, f"{word!r} would be an option of iptables: write it as an argument of its own")
 
 
 def _target(name: str, value: Any) -> list[str]:

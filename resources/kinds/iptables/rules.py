@@ -32,7 +32,7 @@ class IptablesRule(SavingIptables, _packet_rules.PacketRule):
     """The rule, made from all further arguments: each is a long option of iptables (`dport`, `source`, `jump`, ...).
 
     `connstate` becomes `--state`; `if` and `of` are the interfaces. A value that begins with `!` is negated. An option
-    without a value gets an empty text. States do not set this field itself.
+    without a value gets an empty text. States write each option as an argument of its own, not `options`.
     """
 
     @classmethod

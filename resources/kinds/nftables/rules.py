@@ -29,7 +29,7 @@ class NftRule(SavingNft, _packet_rules.PacketRule):
     """The rule, made from all further arguments, which have Salt's names: `if`, `of`, `proto`, `connstate`, `source`,
     `destination`, `dport`, `sport`, `dports`, `sports`, `icmp-type`, `counter`, `jump`, `to-port`, `reject-with`, ...
 
-    States do not set this field itself.
+    States write each option as an argument of its own, not `options`.
     """
 
     @classmethod

@@ -100,7 +100,7 @@ def restoring(now: Chains, wanted: Chains) -> str:
 
 
 async def present(ctx: Context) -> tuple[Chains, Chains]:
-    """Return the chains of the kernel for IPv4 and IPv6; empty where iptables cannot read them."""
+    """Return the chains of the kernel for IPv4 and IPv6; empty if iptables cannot read them."""
 
     async def chains(program: str) -> Chains:
         with suppress(Permanent):
