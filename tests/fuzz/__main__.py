@@ -1,4 +1,4 @@
-"""Compiles random, odd states directories for a while: `scripts/fuzz --minutes 10`.
+"""Compile random, odd states directories for a while: `scripts/fuzz --minutes 10`.
 
 Each failure is reduced and printed once for each place in the code that causes it. `--keep` names a directory for its
 files. The exit code is 1 if there was a failure. Add a test for each to tests/states/test_fuzz_finds.py.
@@ -57,7 +57,7 @@ class Fuzzer:
             self.strange = [*self.strange, tree][-STRANGE:]
 
     def verdict(self, tree: Tree) -> str:
-        """Return what is wrong with the result for a tree, and which code causes it; empty strings if nothing is."""
+        """Return what is wrong with the result for a tree, and which code causes it; empty strings if it is correct."""
         try:
             self.bench.examine(tree)
         except (Exception, TooSlow) as error:  # noqa: BLE001 - every exception is a failure

@@ -21,7 +21,7 @@ from tree_fuzz import TooSlow
 
 
 def main() -> int:
-    """Try this many documents."""
+    """Try this number of documents."""
     parser = argparse.ArgumentParser(description="Examine documents of every shape.")
     parser.add_argument("--cases", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=0)

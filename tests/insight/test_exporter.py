@@ -1,4 +1,4 @@
-"""The metrics by HTTP and as a file: answers, refusals, and limits for clients."""
+"""The exporter answers by HTTP and writes a file; it refuses wrong requests and limits clients."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def server(health):
 
 
 async def test_get_and_head(server):
-    """GET returns the page, HEAD its head."""
+    """GET returns the page; HEAD returns only its header."""
     head, _, body = (await asked(server, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")).partition(b"\r\n\r\n")
 
     assert head.startswith(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4")
@@ -80,7 +80,7 @@ async def test_a_silent_client_is_disconnected(server, monkeypatch):
 
 
 async def test_silent_clients_exclude_no_scraper(server):
-    """When the limit is reached, the client that has been silent for longest is told so and disconnected."""
+    """At the limit, the exporter disconnects the client that has been silent for longest, with a message."""
     silent = [await asyncio.open_connection("127.0.0.1", server) for _ in range(3 * module.CLIENTS)]
     answer = await asked(server, b"GET /metrics HTTP/1.1\r\n\r\n")
     first = await silent[0][0].read()

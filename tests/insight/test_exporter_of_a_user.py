@@ -1,4 +1,4 @@
-"""The file of the metrics in a directory that a user can change."""
+"""The file of the metrics may be in a directory that a user can change."""
 
 from __future__ import annotations
 

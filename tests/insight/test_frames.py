@@ -1,4 +1,4 @@
-"""The frames of the live view, whose size is limited however large the graph is."""
+"""The size of a frame of the live view is limited, however large the graph is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NONE = {"unwatched": 0, "drifted": 0, "would": 0, "flapping": 0}
 
 
 async def test_a_frame_has_counts_pass_and_repairs(bench: Watched) -> None:
-    """The frame is right while something runs, and afterwards."""
+    """The frame is correct during a run and after it."""
     bench.machine.broken["bad"] = Permanent("no")
     async with bench.running(
         state("a"), state("b", require=["a"]), state("bad"), state("c", require=["bad"])

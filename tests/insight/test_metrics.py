@@ -1,4 +1,4 @@
-"""The metrics, read with Prometheus' own parser."""
+"""Prometheus' own parser reads the metrics."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def test_gauges_show_the_present(bench: Watched) -> None:
 
 
 def test_metrics_of_the_agent_itself(bench: Watched) -> None:
-    """Up, build, start time and health are exported."""
+    """The exporter has metrics of up, build, start time and health."""
 
     async def text() -> str:
         return bench.insight.text(bench.engine().view)
@@ -216,7 +216,7 @@ async def test_pauses_reloads_and_passes_have_timestamps(bench: Watched) -> None
 
 
 def test_process_metrics_have_conventional_names() -> None:
-    """Their figures are those of the kernel."""
+    """The figures equal those of the kernel."""
     found = read(process.text())
 
     assert found["process_max_fds",] == resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -1,4 +1,4 @@
-"""Resources are found by what an operator writes, a slice of the graph at a time."""
+"""The search finds resources by what an operator writes, one slice of the graph at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from watched_bench import Watched
 async def test_an_identity_precedes_an_id_and_an_id_precedes_a_name(
     bench: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name that several resources have is refused where one resource is meant, with the identities."""
+    """Where one resource is needed, a name of several is refused with their identities."""
     monkeypatch.setattr(search, "Blocking", lambda _: at_once)
     states = (state("a"), state("b", name="a"), state("c", name="n"), state("d", name="n"))
     async with bench.running(*states) as engine:
@@ -64,7 +64,7 @@ async def test_a_search_lets_other_tasks_run() -> None:
 async def test_a_resource_that_is_removed_during_the_search_is_not_triggered(
     bench: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The states are replaced meanwhile; the error says that the resource is no longer declared."""
+    """A swap replaces the states during the search; the error says that the resource is no longer declared."""
     async with bench.running(state("a")) as engine:
 
         async def found_too_late(given: str, view: View, verb: str) -> Vertex:

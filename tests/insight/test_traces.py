@@ -1,4 +1,4 @@
-"""A pass as a trace: lanes, waits and arrows that a viewer can draw, and the number of passes that are kept."""
+"""A trace of a pass has lanes, waits and arrows that a viewer can draw; a limited number of passes is kept."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def trace(bench: Watched, engine: Engine, number: int | None = None) -> dict[str
 
 
 def runs(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return its runs, in the order in which they ended."""
+    """Return the runs of a trace in the order in which they ended."""
     return [event for event in found["traceEvents"] if event["ph"] == "X" and event["cat"] != "pass"]
 
 
@@ -80,7 +80,7 @@ async def test_a_run_has_cause_result_and_wait(bench: Watched) -> None:
 
 
 async def test_passes_are_found_by_number(bench: Watched) -> None:
-    """Without a number, the last one is returned; the error for an unknown one lists those that are kept."""
+    """Without a number, the last pass is returned; the error for an unknown number lists the available ones."""
     async with bench.running(state("a")) as engine:
         bench.machine.drift("a")
         await bench.elapse(1)
@@ -130,7 +130,7 @@ async def test_rounded_times_still_nest(bench: Watched) -> None:
 
 
 def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Old passes are dropped; a pass that is too long is truncated, and says so."""
+    """Old passes are dropped; a pass that is too long is truncated and marked as such."""
     monkeypatch.setattr(traces, "RUNS", 10)
     kept = Traces(lambda: 0.0)
     for number in range(100):

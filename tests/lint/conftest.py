@@ -1,4 +1,4 @@
-"""`look`: files in, report out."""
+"""Fixtures that inspect a mapping of file names to texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write(root: Path, files: Mapping[str, str]) -> None:
 
 @pytest.fixture
 def look(tmp_path: Path) -> Callable[..., LintReport]:
-    """Inspect a mapping of file names to texts, or one text as `site.sls`."""
+    """Return the report about a mapping of file names to texts, or about one text as `site.sls`."""
 
     def run(files: Mapping[str, str] | str, *sls: str, ignore: tuple[str, ...] = (), **more: Any) -> LintReport:
         root = tmp_path / "states"
@@ -49,7 +49,7 @@ def look(tmp_path: Path) -> Callable[..., LintReport]:
 
 @pytest.fixture
 def warnings(look) -> Callable[..., list[Problem]]:
-    """The warnings of a tree that has no errors."""
+    """Return the warnings about a tree that has no errors."""
 
     def run(*args: Any, **more: Any) -> list[Problem]:
         report = look(*args, **more)

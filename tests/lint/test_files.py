@@ -1,4 +1,4 @@
-"""State files that nothing leads to."""
+"""The rule about state files that no top file and no other state file reaches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOP = "{}: test.nop\n".format
     ids=["named for another host", "named by a glob"],
 )
 def test_only_what_nothing_names_is_told(files, look):
-    """The top file counts for whatever host."""
+    """The rule reports only files that nothing names; the top file counts for every host."""
     report = look({"lost.sls": NOP("lost")} | files | {"Debian-roles.sls": NOP("roles")})
 
     told = {warning.location.file.rpartition("/")[2] for warning in report.warnings if warning.code == "file-unreached"}
@@ -40,7 +40,7 @@ def test_only_what_nothing_names_is_told(files, look):
     ],
 )
 def test_what_a_reached_file_includes_or_imports_is_reached(web, warnings):
-    """In whatever spelling, and in branches for other hosts."""
+    """Includes and imports count in any spelling, also in branches for other hosts."""
     assert warnings({"top.sls": TOP, "web.sls": web + NOP("w"), "lost.sls": NOP("lost")}) == []
 
 
@@ -53,12 +53,12 @@ def test_what_a_reached_file_includes_or_imports_is_reached(web, warnings):
     ],
 )
 def test_top_files_may_have_lists_in_brackets(top, warnings):
-    """On one line or on several."""
+    """The rule reads lists in brackets, on one line or on several."""
     assert warnings({"top.sls": top, "web.sls": NOP("w")}) == []
 
 
 def test_what_only_an_unreached_file_includes_is_unreached(warnings):
-    """A loop of includes reaches nothing; a name with `_`, and the file's own comment, say that it is meant so."""
+    """A loop of includes reaches nothing. A name with `_`, or a comment in the file, silences the warning."""
     found = warnings(
         {
             "top.sls": TOP,
@@ -82,12 +82,12 @@ def test_what_only_an_unreached_file_includes_is_unreached(warnings):
     ids=str,
 )
 def test_silent_where_it_cannot_be_known(top, warnings):
-    """A top file that takes its names from elsewhere, or none at all."""
+    """The rule reports nothing if the top file takes its names from elsewhere, or has none."""
     files = {"web.sls": NOP("w"), "lost.sls": NOP("lost"), "more.jinja": "base:\n  '*': [web]\n", "m.yaml": "a: 1\n"}
 
     assert warnings(files if top is None else files | {"top.sls": top}) == []
 
 
 def test_silent_when_names_are_asked_for(warnings):
-    """Then the top file says nothing."""
+    """The rule reports nothing if the caller requests names, because the top file then has no effect."""
     assert warnings({"top.sls": TOP, "web.sls": NOP("w"), "lost.sls": NOP("lost")}, "web") == []

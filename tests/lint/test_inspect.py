@@ -1,4 +1,4 @@
-"""A complete inspection: all errors, then warnings; none for good trees; quick for large ones."""
+"""A complete inspection reports all errors, then warnings; nothing for good trees. It is fast for large ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLES = sorted(path.name for path in (ROOT / "config/examples").iterdir())
 
 @pytest.fixture
 def packages():
-    """The kinds of the packages of Holdfast, which examples name in agent.yaml."""
+    """Load the kinds of the packages of Holdfast, which examples name in agent.yaml."""
     plugins = completed(dict.fromkeys(path.name for path in FOLDER.iterdir() if (path / "provider").is_dir()))
     settings = {name: PluginSettings.model_validate(each) for name, each in plugins.items() if each}
     declare_kinds(PluginLoader().load(settings))
@@ -73,7 +73,7 @@ def test_errors_of_all_stages_that_are_no_consequence_of_others(look):
 
 
 def test_warnings_of_other_files_are_told_beside_errors_in_rendering(look):
-    """Those of one call at a time; not those that an unread file could prove wrong."""
+    """The report has warnings about one call at a time, but none that an unread file could prove wrong."""
     report = look(
         {
             "a.sls": "x: [\n",
@@ -96,14 +96,14 @@ def test_warnings_of_other_files_are_told_beside_errors_in_rendering(look):
 
 
 def test_every_error_is_told_once(look):
-    """Also when the stage that finds it is the last one."""
+    """The report has each error once, also one that the last stage finds."""
     report = look("z:\n  cmd.run:\n    - nmae: make\n")
 
     assert [error.code for error in report.errors] == ["unknown-argument"]
 
 
 def test_warnings_are_told_beside_errors(look):
-    """What can be known of files that are read is known."""
+    """The report has warnings about all files that were read."""
     report = look("z:\n  cmd.run:\n    - nmae: make\n    - order: soon\n{% if false %}{{ gone }}{% endif %}\n")
 
     assert [error.code for error in report.errors] == ["unknown-argument"]
@@ -111,7 +111,7 @@ def test_warnings_are_told_beside_errors(look):
 
 
 def test_states_directory_that_is_not_there(look, tmp_path):
-    """An error, without a place in any file."""
+    """A missing directory is an error without a location in a file."""
     (tmp_path / "states").mkdir()
     (tmp_path / "states").rmdir()
     report = look({}, "nothing")
@@ -120,7 +120,7 @@ def test_states_directory_that_is_not_there(look, tmp_path):
 
 
 def test_five_thousand_states_are_looked_at_in_about_a_second(look):
-    """Of processor time, which does not depend on what else the host does."""
+    """The test measures processor time, which does not depend on the load of the host."""
     text = "".join(
         f"/srv/{n}:\n  file.managed:\n    - contents: number {n}\n    - mode: '0644'\n"
         f"run {n}:\n  cmd.run:\n    - name: echo {n}\n    - onchanges:\n      - file: /srv/{n}\n"
@@ -133,7 +133,7 @@ def test_five_thousand_states_are_looked_at_in_about_a_second(look):
 
 
 def test_a_kind_that_raises_when_it_is_asked_is_no_traceback(look, monkeypatch):
-    """It may be an operator's own; the rules that ask it leave it alone."""
+    """The rules ignore a kind that raises, which may be an operator's own."""
 
     def err(_):
         raise RuntimeError("a mistake")
@@ -144,7 +144,7 @@ def test_a_kind_that_raises_when_it_is_asked_is_no_traceback(look, monkeypatch):
 
 
 def test_modules_for_salt_among_the_states_are_told(warnings):
-    """Each directory once, with what to do instead; one without Python says nothing."""
+    """The report has each directory of modules once, with the replacement. It has no directory without Python files."""
     files = {
         "site.sls": "x:\n  test.nop: []\n",
         "_modules/a.py": "",

@@ -1,4 +1,4 @@
-"""Keys of the pillar and of the grains that look like others that there are."""
+"""The rule about keys of the pillar and of the grains that look like existing keys."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MEANT = [
 @pytest.mark.parametrize(("text", "hint"), SLIPS)
 @pytest.mark.parametrize("where", ["state file", "source"])
 def test_a_key_that_looks_like_another_is_told(text, hint, where, warnings):
-    """With its place, which `^` marks, in state files and in templates of files."""
+    """The warning has the location that `^` marks, in state files and in templates of files."""
     before, _, after = f"# {text}".partition("^")
     files = {"site.sls": before + after + TAIL}
     if where == "source":
@@ -51,12 +51,12 @@ def test_a_key_that_looks_like_another_is_told(text, hint, where, warnings):
 
 @pytest.mark.parametrize("text", MEANT)
 def test_a_key_that_may_be_missing_is_left_alone(text, warnings):
-    """It is there, has a default, is asked about, or looks like no other."""
+    """The key exists, has a default, is tested by the template, or resembles no other key."""
     assert warnings(f"# {text}{TAIL}", pillar=PILLAR) == []
 
 
 def test_a_key_whose_value_is_the_content_of_a_file_is_told(warnings):
-    """With the line of the argument; one that is there, or looks like no other, is not."""
+    """The warning has the line of the argument. A key that exists or resembles no other key causes none."""
     keys = "    - contents_pillar:\n      - nginx:prot\n      - nginx:port\n      - other\n"
 
     (warning,) = warnings(f"/x:\n  file.managed:\n{keys}", pillar=PILLAR)
@@ -64,7 +64,7 @@ def test_a_key_whose_value_is_the_content_of_a_file_is_told(warnings):
 
 
 def test_a_template_in_the_state_itself_is_looked_at(warnings):
-    """For keys, for names that nothing gives a value, and for calls that there are not; each in its own line."""
+    """The rules report its unknown keys, undefined names and unknown calls, each at its own line."""
     lines = (
         "        {{ salt['pillar.get']('nginx:prot') }}\n        {{ colour }}\n"
         "        {% if false %}{{ salt['no.such']() }}{% endif %}\n"
@@ -79,7 +79,7 @@ def test_a_template_in_the_state_itself_is_looked_at(warnings):
 
 
 def test_a_grain_that_a_module_of_a_formula_would_set_is_told(warnings):
-    """Beside the warning that such modules are not loaded."""
+    """Another warning says that such modules are not loaded."""
     module = "def main():\n    return {'shelf_size': 3}\n"
 
     found = warnings({"site.sls": f"# {{{{ salt['grains.get']('shelf_size') }}}}{TAIL}", "_grains/shelf.py": module})

@@ -1,4 +1,4 @@
-"""What each rule finds, where, and what it says; and what it leaves alone."""
+"""The findings of each rule, with location and message, and the trees in which the rule finds nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BAD = "bad:\n  test.fail_without_changes: []\n"
 
 
 def state(kind: str, *lines: str, id_: str = "x") -> str:
-    """Return a declaration: an ID, a kind, its arguments one a line."""
+    """Return a declaration with an ID, a kind, and one argument per line."""
     return f"{id_}:\n  {kind}:\n" + "".join(f"    - {line}\n" for line in lines)
 
 
@@ -179,7 +179,7 @@ FOUND = [
     ("text", "code", "line", "words"), FOUND, ids=[f"{code} {index}" for index, (_, code, _, _) in enumerate(FOUND)]
 )
 def test_rule_finds(text, code, line, words, warnings):
-    """One warning, with its place down to the column, and words that help."""
+    """The rule gives one warning, with line, column and a helpful message."""
     (warning,) = warnings(text)
 
     assert (warning.code, warning.location.line) == (code, line)
@@ -232,12 +232,12 @@ def test_rule_finds(text, code, line, words, warnings):
     ],
 )
 def test_rule_is_silent(text, warnings):
-    """A rule that cannot be sure says nothing."""
+    """A rule that cannot be sure reports nothing."""
     assert warnings(text) == []
 
 
 def test_requisite_that_the_settings_turn_off(warnings):
-    """It has no effect at either end, which is reported where it is written."""
+    """The requisite has no effect at either end, and is reported at its line."""
     text = LOUD + state("test.nop", "listen: [{test: loud}]") + state("test.nop", "listen_in: [{test: loud}]", id_="y")
     found = warnings(text, options={"disabled_requisites": ["listen", "listen_in"]})
 
@@ -248,14 +248,14 @@ def test_requisite_that_the_settings_turn_off(warnings):
 
 
 def test_prereq_and_require_on_one_another_are_an_error(look):
-    """The compiler finds that loop; the rules need not."""
+    """The compiler finds this loop, so the rules ignore it."""
     report = look(state("test.nop", "prereq: [{test: calm}]", "require: [{test: calm}]") + CALM)
 
     assert {error.code for error in report.errors} == {"requisite-loop"}
 
 
 def test_one_line_that_makes_many_states_is_told_once(warnings):
-    """A loop of a template, or `names`: the first is named, the others are counted."""
+    """For a loop or `names`, the warning names the first state and counts the others."""
     (loop,) = warnings("{% for n in range(30) %}\nx{{ n }}:\n  cmd.run:\n    - name: make\n{% endfor %}\n")
     (names,) = warnings(state("cmd.run", "names: [a, b, c]"))
 

@@ -1,4 +1,4 @@
-"""Secrets in state files: found, and never shown."""
+"""The rule finds secrets in state files, and never shows them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def env(line: str) -> str:
     ],
 )
 def test_secret_in_plain_text(text, line, secret, warnings):
-    """One warning at its line, in which the secret does not appear."""
+    """The rule gives one warning at the line of the secret, without the secret."""
     (warning,) = warnings(text)
 
     assert (warning.code, warning.location.line) == ("secret-plain", line)
@@ -52,7 +52,7 @@ def test_secret_in_plain_text(text, line, secret, warnings):
 @pytest.mark.parametrize("kind", ["6", "5", "y", "2b", "argon2id"])
 @pytest.mark.parametrize("text", ["u:\n  user.present:\n    - password: {}\n", "{{% set password = '{}' %}}\n"])
 def test_hash_is_not_called_plain_text(text, kind, warnings):
-    """It is not a secret; the problem is its location."""
+    """A hash is no plain text; the warning concerns its location."""
     (warning,) = warnings(text.format(f"${kind}$salt$digest"))
 
     assert warning.message.startswith("a state file contains the hash of 'password'")
@@ -79,12 +79,12 @@ def test_hash_is_not_called_plain_text(text, kind, warnings):
     ],
 )
 def test_what_is_no_secret(text, warnings):
-    """From the pillar, a place holder, a path, or only a name that sounds like one."""
+    """A value from the pillar, a placeholder, a path, and a name that only sounds like a secret cause no warning."""
     assert warnings(text) == []
 
 
 def test_no_finding_shows_a_line_with_a_secret(look):
-    """Not a warning of another rule in the same line, and not one for a line whose own warning was silenced."""
+    """Warnings of other rules hide the line, too, even if the warning about the secret is silenced."""
     text = "f:\n  test.nop:\n    - context: {password: hunter2, if: {{ 1 if true else gone }}}\n"
     for ignore in ((), ("secret-plain",)):
         report = look("{% if true %}\n" + text + "{% endif %}\n" + env("password: hunter3"), ignore=ignore)

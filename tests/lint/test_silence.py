@@ -1,4 +1,4 @@
-"""Silencing a warning: by a comment at its line, or by its code everywhere."""
+"""A comment silences warnings at its line; a code in the settings silences them everywhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RUN = "cmd.run:\n    - name: make\n"
     ],
 )
 def test_comment_silences_what_it_stands_at(text, warnings):
-    """In its line, or alone above it, and whatever is indented below."""
+    """A comment applies to its line or, alone on a line, to the next one and all lines indented below that."""
     assert warnings(text) == []
 
 
@@ -38,12 +38,12 @@ def test_comment_silences_what_it_stands_at(text, warnings):
     ids=["another code", "another state", "another line", "below"],
 )
 def test_comment_silences_nothing_else(text, warnings):
-    """A finding elsewhere stays."""
+    """Warnings about other lines remain."""
     assert [warning.code for warning in warnings(text)] == ["action-unguarded"]
 
 
 def test_list_as_deep_as_its_key_belongs_to_it(warnings):
-    """YAML allows such a list."""
+    """YAML allows a list with the indentation of its key."""
     text = (
         "a:\n  test.nop:\n  - watch: # holdfast: ignore watch-never\n    - test: b\n"
         "    - test: c\nb: test.nop\nc: test.nop\n"
@@ -53,7 +53,7 @@ def test_list_as_deep_as_its_key_belongs_to_it(warnings):
 
 
 def test_code_is_ignored_everywhere(warnings):
-    """By name; others are reported."""
+    """The report omits warnings with an ignored code, and has all others."""
     text = f"x:\n  {RUN}y:\n  test.nop: [{{order: z}}]\n"
 
     assert [warning.code for warning in warnings(text, ignore=("action-unguarded",))] == ["order-word"]
@@ -67,7 +67,7 @@ def test_code_is_ignored_everywhere(warnings):
     ],
 )
 def test_comment_that_cannot_mean_anything_is_told(comment, words, warnings):
-    """A mistyped code would silence nothing, without notice."""
+    """The rule reports a comment with an unknown code, which would silence nothing."""
     (warning,) = warnings(f"x: test.nop\n{comment}\n")
 
     assert (warning.code, warning.location.line, warning.location.column) == ("ignore-unknown", 2, 1)
@@ -75,7 +75,7 @@ def test_comment_that_cannot_mean_anything_is_told(comment, words, warnings):
 
 
 def test_errors_cannot_be_silenced(look):
-    """They are not a matter of taste."""
+    """A comment or a setting has no effect on errors."""
     report = look(
         "x: # holdfast: ignore unknown-argument\n  cmd.run:\n    - nmae: make # holdfast: ignore unknown-argument\n"
     )

@@ -1,4 +1,4 @@
-"""What is found in templates without running them: also in branches that were not taken."""
+"""The rules inspect templates without running them, so they also find mistakes in branches that are not taken."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TAIL = "\nx: test.nop\n"
     ],
 )
 def test_name_that_nothing_gives_a_value(text, words, warnings):
-    """With its line, and the column (of its first mention in that line, if there are several), which `^` marks here."""
+    """The warning has the line and, as `^` marks here, the column of the first use in that line."""
     before, _, after = text.partition("^")
     (warning,) = warnings({"site.sls": before + after + TAIL, "lib/map.jinja": "{% set a, inner = 1, 2 %}"})
 
@@ -70,7 +70,7 @@ def test_name_that_nothing_gives_a_value(text, words, warnings):
     ],
 )
 def test_name_that_has_a_value_or_is_asked_for(text, warnings):
-    """Every way in which templates give names a value, or live without."""
+    """The rule knows every way to define a name, to test for it, or to give it a default."""
     files = {
         "site.sls": "{# #}" + text.replace("{% raw %}", "# {% raw %}") + TAIL,
         "data.yaml": "a: 1\n",
@@ -81,7 +81,7 @@ def test_name_that_has_a_value_or_is_asked_for(text, warnings):
 
 
 def test_what_a_state_file_hands_on_is_known_to_what_it_imports(warnings):
-    """A name that no state file has is still found there, in that file."""
+    """A name that no state file defines is still reported, in the imported file."""
     files = {
         "site.sls": "{% set tone = 1 %}{% from 'lib/map.jinja' import a with context %}{{ '' if a }}" + TAIL,
         "lib/map.jinja": "{% set a = tone %}\n{% if false %}{{ ton }}{% endif %}",
@@ -105,7 +105,7 @@ def test_what_a_state_file_hands_on_is_known_to_what_it_imports(warnings):
     ],
 )
 def test_what_is_included_sees_every_name_of_those_that_include(site, warnings):
-    """Those of loops and macros as well, in state files as well."""
+    """Names of loops and macros count, too, also in state files."""
     assert (
         warnings({"site.sls": site + TAIL, "part.sls": "{{ '' if user | default('') }}{{ user if false }}"}, "site")
         == []
@@ -113,7 +113,7 @@ def test_what_is_included_sees_every_name_of_those_that_include(site, warnings):
 
 
 def test_template_with_a_number_that_python_refuses_is_left_alone(look):
-    """The compiler says so, once."""
+    """Only the compiler reports the number, once."""
     report = look("{{ " + "9" * 5000 + " }}" + TAIL)
 
     assert ([error.code for error in report.errors], report.warnings) == (["template-error"], ())
@@ -140,7 +140,7 @@ def test_template_nested_beyond_measure_is_left_alone(look):
     ],
 )
 def test_call_that_does_more_than_look(call, warnings):
-    """Each is reported at its own line."""
+    """The rule reports each such call at its own line."""
     (warning,) = warnings("{% if false %}{{ " + call + " }}{% endif %}" + TAIL)
 
     assert (warning.code, warning.location.line) == ("template-effect", 1)
@@ -158,7 +158,7 @@ def test_call_that_does_more_than_look(call, warnings):
     ],
 )
 def test_word_that_there_is_not(text, words, warnings):
-    """Calls, filters and tests in a branch that was not taken."""
+    """The rule reports unknown calls, filters and tests in a branch that is not taken."""
     (warning,) = warnings("{% if false %}" + text + "{% endif %}" + TAIL)
 
     assert warning.code == "template-unknown"
@@ -166,7 +166,7 @@ def test_word_that_there_is_not(text, words, warnings):
 
 
 def test_call_that_the_template_asks_for_is_its_own_business(warnings):
-    """`'x.y' in salt` says that it knows."""
+    """A template that tests `'x.y' in salt` may use the call."""
     assert warnings("{% if 'disk.usage' in salt %}{{ salt['disk.usage']() }}{% endif %}" + TAIL) == []
 
 
@@ -183,7 +183,7 @@ a: {file.accumulated: [{filename: /a, text: b, require_in: [{file: /a}]}]}
 
 
 def test_template_that_does_not_render_has_its_error_alone(look):
-    """No warning repeats in the same line what the compiler says; other lines have theirs."""
+    """No warning repeats the error of the compiler at its line; other lines have their warnings."""
     report = look("{{ colour }}\n{% if false %}{{ shade }}{% endif %}" + TAIL)
 
     assert [(error.code, error.location.line) for error in report.errors] == [("template-undefined", 1)]
@@ -210,7 +210,7 @@ def test_template_of_a_file_and_the_context_of_its_state(warnings):
 
 @pytest.mark.parametrize("text", ["{{ prot | default(1) }}", "{% set prot = 1 %}{{ prot }}", "no template", "\udcff"])
 def test_template_of_a_file_that_is_left_alone(text, warnings, tmp_path):
-    """What has a value, and what cannot be read."""
+    """The rules report no name with a value, and nothing about a file that cannot be read."""
     (tmp_path / "states").mkdir()
     (tmp_path / "states" / "x.conf").write_bytes(text.encode(errors="surrogateescape"))
     (tmp_path / "states" / "x.conf").chmod(0o644)
@@ -219,7 +219,7 @@ def test_template_of_a_file_that_is_left_alone(text, warnings, tmp_path):
 
 
 def test_file_that_is_no_template_may_look_like_a_broken_one(warnings):
-    """It is not rendered."""
+    """A file that is not rendered causes no warning."""
     assert (
         warnings(
             {"site.sls": "x:\n  file.managed:\n    - name: /x\n    - source: salt://x.conf\n", "x.conf": "{{ broken"}

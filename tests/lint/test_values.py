@@ -1,4 +1,4 @@
-"""Values that a template makes of a missing value: the word None is reported wherever it could be a value."""
+"""The rule reports the word None wherever a template may have made it from a missing value."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def managed(*lines: str) -> str:
-    """Return a managed file with arguments, one a line."""
+    """Return a managed file with one argument per line."""
     return "f:\n  file.managed:\n    - replace: false\n" + "".join(f"    - {line}\n" for line in lines)
 
 
@@ -34,7 +34,7 @@ def managed(*lines: str) -> str:
     ],
 )
 def test_none_of_a_template_is_told(text, line, key, warnings):
-    """At its line, with what to do."""
+    """The warning has the line and the fix."""
     (warning,) = warnings(text)
 
     assert (warning.code, warning.location.line) == ("value-none", line)
@@ -54,5 +54,5 @@ def test_none_of_a_template_is_told(text, line, key, warnings):
     ],
 )
 def test_none_that_is_meant_is_left_alone(text, warnings):
-    """As a word of the file, or of a longer text."""
+    """The word is written in the file itself, or is a part of a longer text."""
     assert warnings(text, pillar={"text": "There was None but him"}) == []

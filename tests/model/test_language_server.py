@@ -19,7 +19,7 @@ DOCUMENTED = re.compile(r"^```json\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all schemas."""
+    """Return a folder with all schemas."""
     top = tmp_path_factory.mktemp("schemas")
     for name, schema in schemas.SCHEMAS.items():
         (top / f"{name}.json").write_text(json.dumps(schema()))
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[Client]:
-    """A server that uses the schemas as docs/editors.md says."""
+    """Yield a server that uses the schemas as docs/editors.md describes."""
     page = Path(__file__).parents[2] / "docs/editors.md"
     found = DOCUMENTED.search(page.read_text())
     assert found is not None
@@ -82,7 +82,7 @@ def test_mistakes_are_reported_at_their_lines(server: Client) -> None:
 
 
 def test_kinds_arguments_and_values_are_completed(server: Client) -> None:
-    """Kinds below an ID, functions of a family, arguments of the kind and of every state, and choices."""
+    """The server offers kinds below an ID, functions of a family, arguments of the kind and of all states, choices."""
     offered = {}
     for name, text, line, column in (
         ("kinds", "a:\n  file.man\n", 1, 10),
@@ -103,7 +103,7 @@ def test_kinds_arguments_and_values_are_completed(server: Client) -> None:
 
 
 def test_a_kind_and_an_argument_are_explained(server: Client) -> None:
-    """The documentation of both is shown where the pointer is."""
+    """The server shows the documentation of both at the pointer."""
     uri = "file:///x/states/hover.sls"
     server.problems(uri, "/etc/motd:\n  file.managed:\n    - contents: x\n")
 

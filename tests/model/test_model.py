@@ -1,4 +1,4 @@
-"""The model says everything about all kinds and interfaces that their classes do."""
+"""The model contains everything that the classes of all kinds and interfaces declare."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ANYTHING = {
 
 @pytest.fixture(scope="module")
 def model() -> SystemModel:
-    """The model of all built-in kinds and interfaces."""
+    """Return the model of all built-in kinds and interfaces."""
     own = [cls for cls in registry.kinds() if cls.__module__.startswith("holdfast.")]
     return build(own, interfaces.INTERFACES, Settings)
 
@@ -172,7 +172,7 @@ def test_requisites_say_when_the_state_runs(model: SystemModel) -> None:
 
 
 def test_an_interface_says_what_is_promised_and_who_provides_it(model: SystemModel) -> None:
-    """Functions have parameters with defaults, and results with fields; providers have their requirements."""
+    """Functions have parameters with defaults, and results with fields; providers have requirements."""
     pkg = next(each for each in model.interfaces if each.name == "pkg")
     hold = next(each for each in pkg.functions if each.name == "hold")
     apt = next(each for each in pkg.providers if each.tool == "apt")
@@ -294,7 +294,7 @@ def test_examples_and_lists_are_parts_of_a_docstring() -> None:
 
 
 def test_a_default_that_depends_on_the_host_is_not_in_the_model(model: SystemModel) -> None:
-    """The number of workers has none; an empty mapping is one."""
+    """The number of workers has no default in the model; an empty mapping is a default."""
     workers = next(each for each in model.records["EngineOptions"].fields if each.name == "workers")
     grains = next(each for each in model.settings if each.name == "grains")
 

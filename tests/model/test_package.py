@@ -1,4 +1,4 @@
-"""schema.json: it keeps everything that the model says, and a wrong one is refused with the place."""
+"""schema.json keeps the whole model, and a wrong file is refused with the location of the mistake."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.agent.model.package import from_json, to_json
 
 
 def test_a_schema_is_read_as_it_was_written():
-    """Nothing is lost, and equal packages have equal texts."""
+    """Writing and reading lose nothing, and equal packages have equal texts."""
     assert from_json(to_json(EC2)) == EC2
     assert to_json(from_json(to_json(EC2))) == to_json(EC2)
 
@@ -30,7 +30,7 @@ def test_a_schema_is_read_as_it_was_written():
     ],
 )
 def test_a_wrong_schema_is_refused_with_the_place(path, value, told):
-    """The place is the path of the member in the file."""
+    """The error has the path of the wrong member in the file."""
     data = json.loads(to_json(EC2))
     inner = data
     for step in path[:-1]:
@@ -42,7 +42,7 @@ def test_a_wrong_schema_is_refused_with_the_place(path, value, told):
 
 
 def test_a_schema_without_a_name_is_refused():
-    """A member without default must be there."""
+    """A member without a default is required."""
     data = json.loads(to_json(EC2))
     del data["name"]
 

@@ -1,4 +1,4 @@
-"""Pages of documentation say what the model says."""
+"""Pages of documentation contain what the model contains."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ BULB = ProviderModel(
 
 
 def test_a_page_of_an_interface_shows_functions_results_and_providers() -> None:
-    """Signatures, platforms, versions, former names, records with fields, and what each provider lacks or adds."""
+    """The page has signatures, platforms, versions, former names, records, and what each provider lacks or adds."""
     lamp = InterfaceModel("lamp", 3, Docs("Lamps."), (OFF, ON), (BULB,), chosen_by_name=True)
 
     page = interface_page(lamp, {"Colour": COLOUR})
@@ -73,7 +73,7 @@ def test_a_page_of_an_interface_shows_functions_results_and_providers() -> None:
 
 
 def test_a_table_of_fields_says_where_a_value_comes_from_and_what_null_is() -> None:
-    """The name from the ID of the state; null is said where it differs from leaving the argument out."""
+    """The name comes from the ID of the state. The table explains null where it differs from omitting the argument."""
     choice = union([Type("choice", choices=("jinja",)), NONE])
     fields = (
         argument(Field("name", TEXT, "The path.", required=True)),
@@ -89,7 +89,7 @@ def test_a_table_of_fields_says_where_a_value_comes_from_and_what_null_is() -> N
 
 
 def test_a_table_of_fields_says_what_is_required_secret_and_in_which_unit() -> None:
-    """A default that is nothing is left out; a bar in a text does not end its cell."""
+    """The table omits empty defaults; a bar in a text does not end its cell."""
     fields = (
         Field("wait", union([NUMBER, NONE]), "Time | span.", default=None, unit="seconds"),
         Field("password", TEXT, required=True, secret=True),

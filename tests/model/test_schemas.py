@@ -1,4 +1,4 @@
-"""The JSON schemas accept all valid files that the project has, and refuse wrong ones at the right place."""
+"""The JSON schemas accept all valid files of the project, and refuse wrong ones at the right place."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def data_cases() -> Iterator[tuple[str, dict[str, Any]]]:
 
 @pytest.fixture(scope="module")
 def states() -> Draft7Validator:
-    """The schema of state files."""
+    """Return the schema of state files."""
     own = [cls for cls in registry.kinds() if cls.__module__.startswith("holdfast.")]
     return Draft7Validator(states_schema(build(own)))
 
@@ -96,7 +96,7 @@ def problem(schema: Draft7Validator, data: Any) -> str:
 
 
 def problems(schema: Draft7Validator, files: Iterable[tuple[str, Any]]) -> dict[str, str]:
-    """Return name -> the error, for each text or data that the schema refuses."""
+    """Return the error for each text or data that the schema refuses, by name."""
     found = {name: problem(schema, load_text(data, name) if isinstance(data, str) else data) for name, data in files}
     assert found
     return {name: said for name, said in found.items() if said}

@@ -1,4 +1,4 @@
-"""A file that is a mount point is written in place, and only such a file."""
+"""A file that is a mount point, and no other file, is written in place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount 
 
 @pytest.fixture
 def file(tmp_path):
-    """A file with another one mounted over it."""
+    """Return a file with another one mounted over it."""
     path, other = tmp_path / "hosts", tmp_path / "other"
     path.write_text("below")
     other.write_text("longer than before")
@@ -28,7 +28,7 @@ def file(tmp_path):
 
 
 def test_content_mode_and_owner_change_in_place(file):
-    """The mounted file stays the same one, and the file below it has its content."""
+    """The mounted file keeps its identity, and the file below it keeps its content."""
     inode = file.stat().st_ino
     overwrite(paths.at(str(file)), b"new", mode=0o600, uid=12345, gid=12345, durable=True)
 
@@ -38,11 +38,11 @@ def test_content_mode_and_owner_change_in_place(file):
 
 
 def test_a_private_file_is_private_before_its_content_is_there(file, monkeypatch):
-    """Otherwise all users could read a secret for a moment."""
+    """The mode changes before the content is written, so that no user can read a secret."""
     modes = []
 
     class Noting(Handle):
-        """Notes the mode at each write."""
+        """A handle that records the mode at each write."""
 
         def write(self, data):
             modes.append(stat.S_IMODE(os.fstat(self.fd).st_mode))
@@ -55,10 +55,10 @@ def test_a_private_file_is_private_before_its_content_is_there(file, monkeypatch
 
 
 def test_what_cannot_be_written_is_as_before(file, monkeypatch):
-    """A full disk does not leave half a file."""
+    """A full disk leaves the old content in the file."""
 
     class Full(Handle):
-        """Fails in the middle of the new content."""
+        """A handle that fails in the middle of the new content."""
 
         def write(self, data):
             if data == b"new content":
@@ -74,7 +74,7 @@ def test_what_cannot_be_written_is_as_before(file, monkeypatch):
 
 
 def test_no_other_file_is_written_in_place(tmp_path, file):
-    """Neither an ordinary one, nor one in a directory that a user can change."""
+    """`overwrite` refuses a file that is no mount point; a file in a user's directory never counts as mounted."""
     plain = tmp_path / "plain"
     plain.write_text("x")
     assert is_mounted(paths.at(str(file)))

@@ -1,4 +1,4 @@
-"""Who can write a file or directory, by owner, mode bits and ACL."""
+"""Owner, mode bits and ACL decide who can write a file or directory."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def acl(*entries: tuple[int, int, int]) -> bytes:
     ],
 )
 def test_owner_and_mode_decide(uid, gid, mode, who):
-    """Writers are the owner, the group unless it is the owner's own or root's, and everybody."""
+    """The owner and everybody can be writers, and so can a group other than that of the owner or of root."""
     assert writers(status(uid, gid, stat.S_IFDIR | mode), b"", ROOT) == who
 
 
@@ -112,7 +112,7 @@ ANY = 0xFFFFFFFF
     ],
 )
 def test_an_entry_that_an_untrusted_user_can_write(tmp_path, commands, message):
-    """As its owner, by its mode or ACL, or through its directory; the mode of a link means nothing."""
+    """The user is the owner, or the mode, the ACL or the directory permits it. The mode of a link has no effect."""
     for command in ("touch f", *commands):
         if command == "acl":
             os.setxattr(tmp_path / "f", ACL, acl((1, 6, ANY), (2, 6, GROUP), (4, 4, ANY), (16, 6, ANY), (32, 4, ANY)))
@@ -156,7 +156,7 @@ def test_a_weakness_says_how_to_fix_it(uid, mode, message, hint):
 
 
 def test_a_user_without_a_name_and_a_directory_are_told():
-    """A reader searches for the user in /etc/passwd, and needs the number if it is not there."""
+    """The message has the number of a user who is not in /etc/passwd."""
     found = weakness("/x", status(4294967, 9, stat.S_IFDIR | 0o700), b"", ROOT)
 
     assert found is not None
@@ -170,5 +170,5 @@ def test_a_sticky_directory_of_root_is_not_a_weakness():
 
 
 def test_a_user_is_named():
-    """A user without a name is shown by number."""
+    """The message shows the name of a user, or the number if there is no name."""
     assert [trust.called(uid) for uid in (0, ANYONE, 4294967)] == ["root", "other users", "user 4294967"]

@@ -1,4 +1,4 @@
-"""Where a path leads, and must not lead: links of users and of root, chains of links, remembered directories."""
+"""A path leads only to permitted places: links of users and of root, chains of links, remembered directories."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_in_a_sticky_directory_the_owner_of_an_entry_decides(top):
 
 
 def test_the_length_of_users_links_is_limited(top):
-    """Forty links of four thousand characters each would take half a second."""
+    """Without a limit, forty links of four thousand characters each would take half a second."""
     for number in range(30):
         link(top / f"home/u/l{number}", "./" * 1500 + f"l{number + 1}", USER)
     link(top / "home/u/l30", "f", USER)
@@ -180,7 +180,7 @@ def test_a_refusal_is_one_line_whatever_the_names_are(top):
 
 
 def test_a_link_of_the_kernel_is_not_followed_by_its_text(top):
-    """Otherwise the root directory of a container would be read as that of the host."""
+    """By its text, the root directory of a container would be read as that of the host."""
     for link_ in ("root", "cwd", "exe", "fd/0"):
         with pytest.raises(Unsafe, match="no path leads to its target"):
             paths.at(f"/proc/{os.getpid()}/{link_}", follow=True)
@@ -189,7 +189,7 @@ def test_a_link_of_the_kernel_is_not_followed_by_its_text(top):
 
 @pytest.mark.parametrize("path", ["lnk/f", "lnk/missing", "lnk/d/f"])
 def test_the_name_of_a_place_does_not_depend_on_the_cache(top, path):
-    """It is the requested path if no link at its end was followed; kinds compare it with others."""
+    """The name is the requested path if no link at its end was followed; kinds compare it with others."""
     (top / "lnk").symlink_to("etc")
     asked = str(top / path)
     for follow in (False, True):
@@ -200,7 +200,7 @@ def test_the_name_of_a_place_does_not_depend_on_the_cache(top, path):
 
 
 def test_links_in_a_circle_are_an_error(top):
-    """The error is the one of the kernel."""
+    """The error is that of the kernel."""
     (top / "a").symlink_to("b")
     (top / "b").symlink_to("a")
     with pytest.raises(OSError, match="symbolic links"):
@@ -208,7 +208,7 @@ def test_links_in_a_circle_are_an_error(top):
 
 
 def test_a_missing_component_is_an_error_of_the_system(top):
-    """The error is the one of `open`."""
+    """The error is that of `open`."""
     with pytest.raises(FileNotFoundError):
         paths.at(str(top / "no/such"))
     with pytest.raises(NotADirectoryError):
@@ -364,7 +364,7 @@ def test_the_mount_table_is_parsed(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("mode", "made"), [(None, 0o2755), (0o755, 0o755), (0o750, 0o750)])
 def test_a_new_directory_has_the_group_of_a_parent_that_gives_it(top, mode, made):
-    """So does the kernel. Without a declared mode, what is made below the new directory gets the group, too."""
+    """The kernel does the same. Without a declared mode, entries below the new directory get the group, too."""
     os.chown(top / "etc/d", 0, os.getegid())
     (top / "etc/d").chmod(0o2755)
 
@@ -375,7 +375,7 @@ def test_a_new_directory_has_the_group_of_a_parent_that_gives_it(top, mode, made
 
 
 def test_a_new_directory_in_that_of_a_user_gives_no_group(top):
-    """The group of a user's directory is not that of files of root."""
+    """Files of root do not get the group of a user's directory."""
     (top / "home/u/sub").chmod(0o2755)
 
     paths.make_parents(str(top / "home/u/sub/one/file"))

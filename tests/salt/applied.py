@@ -1,4 +1,4 @@
-"""What an agent has made of a host, and how that differs from what another agent has made of an equal one."""
+"""The results of an agent on a host, and the differences from those of another agent on an equal host."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class _Generator:
         }
 
     def _relate(self, state: State, before: list[State]) -> None:
-        """Add a requisite on one or two earlier states, written at either end."""
+        """Add a requisite on one or two earlier states, at either end."""
         kind = self.random.choice(KINDS)
         if kind == "listen":
             if state["type"] == "file" or self.listener not in {"", state["id"]}:

@@ -1,4 +1,4 @@
-"""What both agents answer, and how disks are compared, in `scripts/formulas --apply`; no host is booted."""
+"""`scripts/formulas --apply` reads the answers of both agents and compares disks; these tests boot no host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def row(**changed: object) -> dict[str, object]:
 
 
 def test_answers_of_both_name_a_state_alike() -> None:
-    """The same result, whether it comes from Salt or from Holdfast; None, of noop, is no failure."""
+    """Salt and Holdfast give the same result; None, the result of noop, is no failure."""
     theirs = {"result": None, "changes": {"diff": "x"}, "comment": "", "__run_num__": 3}
 
     salt = of_salt({"local": {"file_|-web_|-/etc/web.conf_|-managed": theirs}})
@@ -32,7 +32,7 @@ def test_answers_of_both_name_a_state_alike() -> None:
 
 
 def test_a_state_of_salt_that_was_not_run_is_known() -> None:
-    """A state whose requisite failed did not run."""
+    """A state whose requisite failed counts as not run."""
     theirs = {"result": False, "changes": {}, "comment": "One or more", "__state_ran__": False}
 
     assert not of_salt({"local": {"file_|-web_|-/etc/web.conf_|-managed": theirs}})[STATE].ran
@@ -42,7 +42,7 @@ def test_a_state_of_salt_that_was_not_run_is_known() -> None:
     "answer", [{"local": ["Rendering SLS failed"]}, ["Rendering SLS failed"], "Rendering SLS failed"]
 )
 def test_errors_of_salt_are_the_reason(answer: object) -> None:
-    """Salt lists errors where results would be."""
+    """Salt lists errors in place of results."""
     with pytest.raises(ValueError, match="Rendering SLS failed"):
         of_salt(json.loads(json.dumps(answer)))
 
@@ -79,7 +79,7 @@ def test_only_what_differs_from_the_lower_directories_is_compared(tmp_path: Path
 
 @pytest.mark.skipif("os.geteuid()", reason="only root can make a whiteout")
 def test_a_whiteout_is_a_removed_entry(tmp_path: Path) -> None:
-    """A file of the lower directory that was removed."""
+    """A whiteout in the upper directory means that a file of the lower directory was removed."""
     for folder in ("upper", "lower"):
         (tmp_path / folder).mkdir()
     (tmp_path / "lower/gone").touch()
@@ -89,19 +89,19 @@ def test_a_whiteout_is_a_removed_entry(tmp_path: Path) -> None:
 
 
 def test_accounts_are_numbers_with_their_names() -> None:
-    """`getent passwd` and `getent group` have both at the same place."""
+    """`getent passwd` and `getent group` have number and name in the same columns."""
     assert accounts("root:x:0:0:root:/root:/bin/sh\nweb:x:33:33::/:/bin/false\n") == {0: "root", 33: "web"}
 
 
 def test_equal_hosts_have_no_differences() -> None:
-    """Results, facts and disks are equal; comments may differ, and the refresh of a listener is no state."""
+    """Results, facts and disks are equal; comments may differ, and the refresh of a listener is not a state."""
     salt = Applied({STATE: GOOD, "service.mod_watch[listener_web: web]": GOOD}, disk={"/etc/web.conf": Entry("x", b"")})
 
     assert not [*differences(salt, Applied({STATE: GOOD}, disk=salt.disk))]
 
 
 def test_each_difference_is_told() -> None:
-    """Results, states, second runs, facts, owners, contents."""
+    """The comparison reports differences of results, states, second runs, facts, owners and contents."""
     bad = Result("/etc/web.conf", good=False, ran=True, changed=False, comment="no\nroom")
     salt = Applied(
         {STATE: GOOD, "cmd.run[x: x]": GOOD},
@@ -126,13 +126,13 @@ def test_each_difference_is_told() -> None:
 
 
 def test_a_refusal_is_the_only_difference() -> None:
-    """What the other one has made of the host does not matter then. Two refusals are equal."""
+    """If one agent refuses the tree, the host of the other one is not compared. Two refusals are equal."""
     assert [*differences(Applied(refused="no"), Applied({STATE: GOOD}))] == ["Salt refuses: no"]
     assert not [*differences(Applied(refused="no"), Applied(refused="it is wrong"))]
 
 
 def test_files_and_a_service_are_damaged() -> None:
-    """Only those of states that have run; names reach the shell as they are."""
+    """Only files and services of states that have run are damaged; the shell gets their names unchanged."""
     results = {
         "file.managed[a: /etc/a b]": Result("/etc/a b", good=True, ran=True, changed=False, comment=""),
         "file.managed[c: /etc/c]": Result("/etc/c", good=True, ran=False, changed=False, comment=""),

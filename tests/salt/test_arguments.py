@@ -28,7 +28,7 @@ def test_each_argument_of_salt_is_known(kind):
 
 
 def test_all_kinds_are_listed():
-    """A new kind needs the arguments of Salt's state, or is one that Salt does not have."""
+    """A new kind has the arguments of Salt's state, or is listed as one that Salt does not have."""
     ours = {cls.kind for cls in registry.kinds() if cls.__module__.startswith("holdfast.")}
 
     listed = SALT["arguments"].keys() | set(SALT["own"])

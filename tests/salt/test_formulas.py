@@ -1,4 +1,4 @@
-"""The comparison of public formulas, with formulas of this test: nothing is downloaded."""
+"""The comparison of public formulas works with formulas that the tests create; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_list_names_formulas_by_commit() -> None:
-    """At least a hundred, sorted, each with a full commit, so that every comparison uses the same files."""
+    """The list is sorted and has at least a hundred formulas with full commits, so that all comparisons are equal."""
     known = parsed(LIST.read_text())
 
     assert len(known) >= 100
@@ -72,7 +72,7 @@ def test_a_formula_is_read_at_its_commit(shelf: Path, capsys: pytest.CaptureFixt
 
 
 def test_obstacles_of_a_formula_are_counted(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without Salt: one tree is ready, another has a state that does not exist, so the formula is not ready."""
+    """Salt is not used. One tree is ready; another has an unknown state, so the formula is not ready."""
     monkeypatch.setattr(formulas, "SALT", tmp_path / "none")
     judged = list(verdicts([tree.job() for tree in found(shelf, [])], tmp_path / "work"))
     lines = list(report(judged))
@@ -88,7 +88,7 @@ def test_obstacles_of_a_formula_are_counted(shelf: Path, tmp_path: Path, monkeyp
 
 @pytest.mark.skipif(not SALT.exists(), reason="no Salt to compare with; scripts/test --salt installs it")
 def test_both_compile_each_tree(shelf: Path, tmp_path: Path) -> None:
-    """Salt compiles a state that does not exist, and the low data are equal. Starting Salt takes some seconds."""
+    """Salt compiles an unknown state, and the low data are equal. Starting Salt takes some seconds."""
     (tmp_path / "work").mkdir()
     judged = list(verdicts([tree.job() for tree in found(shelf, [])], tmp_path / "work"))
 
@@ -97,7 +97,7 @@ def test_both_compile_each_tree(shelf: Path, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not SALT.exists(), reason="no Salt to compare with; scripts/test --salt installs it")
 def test_a_difference_at_random_is_no_difference(shelf: Path, tmp_path: Path) -> None:
-    """Salt makes other low data when it is asked again. Starting Salt twice takes some seconds."""
+    """A second run of Salt makes other low data. Starting Salt twice takes some seconds."""
     (tmp_path / "work").mkdir()
     (job, _) = [tree.job() for tree in found(shelf, [])]
     job["files"]["web/map.sls"] = "x{{ range(99999) | random }}{{ range(99999) | random }}: test.nop"

@@ -27,7 +27,7 @@ def excused(tree, salt):
 
 @pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.name)
 def test_low_data_order_and_outcome_equal_those_of_salt_3007(tree, salt_3007, holdfast):
-    """Applied for real and in test mode: numbers, order, results, reasons, changes, content of the disk."""
+    """Numbers, order, results, reasons, changes and the content of the disk are equal, for real and in test mode."""
     found = differences(salt_3007(tree.name), holdfast(tree.job()), tree.modes)
 
     unexpected = [f"{aspect}: {what}" for aspect, what in found if aspect not in excused(tree, 3007)]
@@ -58,7 +58,7 @@ def test_each_difference_has_a_tree_and_is_documented():
 
 
 def test_there_are_enough_trees():
-    """There are at least 150 designed and 300 generated ones, with unique names."""
+    """At least 150 designed and 300 generated trees exist, with unique names."""
     generated = [tree for tree in TREES if tree.name.startswith("generated")]
 
     assert len(generated) >= 300
