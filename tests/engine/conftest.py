@@ -13,11 +13,11 @@ from fake_machine import Machine
 
 @pytest.fixture
 def bench(machine: Machine) -> Bench:
-    """An engine bench with a journal in memory."""
+    """Return an engine bench with a journal in memory."""
     return Bench(machine)
 
 
 @pytest.fixture
 def commands(tmp_path: Path) -> Commands:
-    """An engine bench whose engine runs real commands, in real time."""
+    """Return an engine bench whose engine runs real commands, in real time."""
     return Commands(tmp_path)

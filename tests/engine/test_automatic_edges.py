@@ -269,7 +269,7 @@ class Packages:
             yield await queue.get()
 
     def tell(self) -> None:
-        """The package, or what it ships, has changed."""
+        """Report a change of the package or of its files."""
         for queue in self.events:
             queue.put_nowait(None)
 

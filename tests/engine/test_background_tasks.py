@@ -1,4 +1,4 @@
-"""Background tasks: all resources of a kind share one, from the first resource that arrives to the last that leaves."""
+"""All resources of a kind share one background task, from the arrival of the first to the departure of the last."""
 
 from __future__ import annotations
 

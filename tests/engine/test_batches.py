@@ -19,7 +19,7 @@ def bundled(name: str, **spec: Any) -> tuple:
 
 
 def applied(machine: Machine) -> list[str]:
-    """Return what was done to the machine."""
+    """Return the changes of the machine."""
     return [line for line in machine.log if not line.startswith("check")]
 
 
@@ -64,7 +64,7 @@ async def test_definition_order_separates_batches(bench: Bench, machine: Machine
 
 
 async def test_aggregate_moves_states_forward_that_wait_for_nothing(bench: Bench, machine: Machine) -> None:
-    """As in Salt. Requisites still hold."""
+    """Salt does the same. Requisites still hold."""
     meta = {"aggregate": True}
     await converge(
         bench,
@@ -80,7 +80,7 @@ async def test_aggregate_moves_states_forward_that_wait_for_nothing(bench: Bench
 
 @pytest.mark.parametrize("meta", [{"autogroup": False}, {"aggregate": False}])
 async def test_a_state_can_refuse_batches(bench: Bench, machine: Machine, meta: dict[str, Any]) -> None:
-    """Its arguments say so."""
+    """An argument of the state refuses them."""
     await converge(bench, bundled("a"), bundled("b", meta=meta), bundled("c"))
     assert applied(machine) == ["apply a", "apply b", "apply c"]
 

@@ -1,4 +1,4 @@
-"""The bench itself: what other tests of the engine rely on."""
+"""The bench itself works as other tests of the engine expect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fake_machine import Machine
 
 
 async def test_drift_is_repaired(bench: Bench, machine: Machine) -> None:
-    """The example in the documentation of the bench, with `until` in place of `elapse`."""
+    """The test is the example in the documentation of the bench, with `until` in place of `elapse`."""
     async with bench.running(state("a"), state("b", watch=["a"])):
         bench.forget()
         machine.drift("a")
@@ -66,6 +66,6 @@ async def test_the_engine_is_stopped_at_the_end_of_the_block(bench: Bench, machi
 
 
 async def test_a_condition_that_never_holds_is_an_error(bench: Bench) -> None:
-    """`turns` gives up."""
+    """`turns` raises after a limited number of turns."""
     with pytest.raises(AssertionError, match="did not hold"):
         await bench.turns(lambda: False)

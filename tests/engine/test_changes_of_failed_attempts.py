@@ -43,7 +43,7 @@ class Pair(Setting, kind="zpair.present"):
         return seen or None
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """One after the other."""
+        """Apply one value after the other."""
         for part in delta.fields:
             await self.machine.gate(f"apply {part}")
             if part in self.machine.broken:
@@ -286,7 +286,7 @@ async def test_a_service_that_is_started_and_cannot_be_enabled(tmp_path: Path) -
 
 
 async def test_how_a_service_had_ended_is_told_if_the_run_started_it(tmp_path: Path) -> None:
-    """Nothing is reported if the run only enables a stopped service, or if there is no log."""
+    """A run that only enables a stopped service, or that has no log, reports nothing."""
     how = "toyd.service was killed by signal 9 (SIGKILL)"
 
     async def run(**arguments: Any) -> str:

@@ -56,7 +56,7 @@ def compiled(tmp_path: Path) -> Compile:
 
 
 def done(machine: Machine) -> list[str]:
-    """Return what was changed."""
+    """Return the changes."""
     return [line for line in machine.log if not line.startswith("check")]
 
 

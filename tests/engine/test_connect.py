@@ -1,4 +1,4 @@
-"""A graph of which some vertices are exchanged is connected like a new one, at the cost of the exchange."""
+"""Exchanging vertices of a graph connects it like a new one, at a cost in proportion to the exchange."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_an_exchange_connects_as_a_new_graph_does(
 
 
 def test_other_edges_are_no_exchange() -> None:
-    """Another requisite, another automatic edge, one more vertex, or another order."""
+    """Another requisite, automatic edge or order, or one more vertex, needs a new graph."""
     graph = connect(vertices([[], [("require", 0)], []]))
     same, calls = graph.vertices, [each.call for each in graph]
     assert same_edges(graph, same, calls, {})

@@ -36,7 +36,7 @@ async def test_a_repair_refreshes_its_subscribers(bench: Bench) -> None:
 
 
 async def test_two_drifts_are_repaired_in_requisite_order(bench: Bench) -> None:
-    """C requires b, which requires a. B is as declared, and c waits for a all the same."""
+    """C requires b, which requires a. Although b is as declared, c waits for a."""
     async with bench.running(state("a"), state("b", require=["a"]), state("c", require=["b"]), workers=4):
         bench.forget()
         bench.machine.gates["a"] = asyncio.Event()
@@ -142,7 +142,7 @@ async def test_a_failed_refresh_stays_pending_and_is_retried(bench: Bench) -> No
 
 
 async def test_drift_of_a_target_runs_its_prereq_first(bench: Bench) -> None:
-    """Probe, prereq, repair."""
+    """The order is: probe, prereq, repair."""
     async with bench.running(state("before", "zaction.run", prereq=["a"]), state("a")):
         bench.forget()
         bench.machine.drift("a")
@@ -254,7 +254,7 @@ async def test_a_check_that_takes_longer_than_its_poll_interval_ends(bench: Benc
 
 
 async def test_a_recheck_finds_what_no_watch_reported(bench: Bench) -> None:
-    """`recheck` seconds after the last one."""
+    """The recheck comes `recheck` seconds after the last one."""
     async with bench.running(state("a"), recheck=100.0, recheck_splay=0.0):
         bench.machine.settings["a"] = "drifted"
         await bench.until(ended("recheck"))
@@ -263,7 +263,7 @@ async def test_a_recheck_finds_what_no_watch_reported(bench: Bench) -> None:
 
 
 async def test_a_paused_engine_notices_drift_and_repairs_it_when_resumed(bench: Bench) -> None:
-    """Nothing is lost in between."""
+    """No drift is lost during the pause."""
     async with bench.running(state("a")) as engine:
         bench.forget()
         engine.pause()

@@ -111,7 +111,7 @@ async def test_a_run_that_ends_after_its_edge_is_removed_acknowledges_nothing(be
 
 
 async def test_a_stop_during_a_swap_leaves_no_watch_behind(bench: Bench) -> None:
-    """Whichever of the two ends first."""
+    """Either the stop or the swap may end first."""
     for turns in range(6):
         async with bench.running(state("a")) as engine:
             swap = asyncio.create_task(engine.swap(compilation(state("b"), state("c"))))

@@ -25,13 +25,13 @@ def err(*_: Any) -> NoReturn:
 
 
 class Groups(Bundled, kind="zgroups.present"):
-    """Raises in `group`."""
+    """A kind that raises in `group`."""
 
     group = err
 
 
 class Unhashable(Bundled, kind="zunhashable.present"):
-    """Returns a group that is no key."""
+    """A kind that returns a group that is no key."""
 
     def group(self) -> Hashable:
         """Return a list."""
@@ -39,13 +39,13 @@ class Unhashable(Bundled, kind="zunhashable.present"):
 
 
 class Needs(Placed, kind="zneeds.present"):
-    """Raises in `dependencies`."""
+    """A kind that raises in `dependencies`."""
 
     dependencies = err
 
 
 class Offers(Placed, kind="zoffers.present"):
-    """Raises in `offers`."""
+    """A kind that raises in `offers`."""
 
     offers = err
 
@@ -66,13 +66,13 @@ class Leaves(Setting, kind="zleaves.present"):
 
 
 class Compares(Setting, kind="zcompares.present"):
-    """Raises when it is compared."""
+    """A kind that raises when it is compared."""
 
     cmp = err
 
 
 class Acts(Setting, kind="zacts.present"):
-    """Raises in `action`."""
+    """A kind that raises in `action`."""
 
     action = err
 
@@ -86,7 +86,7 @@ class Background(Backed, Setting, kind="zbackground.present"):
 
 
 class Exits(Setting, kind="zexits.present"):
-    """Ends the interpreter when it is checked."""
+    """A kind that ends the interpreter when it is checked."""
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Exit."""
@@ -94,7 +94,7 @@ class Exits(Setting, kind="zexits.present"):
 
 
 class ExitsInWatch(Setting, kind="zexits.watched"):
-    """Ends the interpreter when it is watched."""
+    """A kind that ends the interpreter when it is watched."""
 
     async def watch(self, ctx: Context) -> Any:
         """Exit."""
@@ -103,7 +103,7 @@ class ExitsInWatch(Setting, kind="zexits.watched"):
 
 
 class ExitsInQuestions(Placed, Bundled, kind="zexits.asked"):
-    """Ends the interpreter in each question."""
+    """A kind that ends the interpreter in each question."""
 
     uids = touches = action = cmp = group = offers = dependencies = lambda *_: sys.exit("asked")
 
@@ -143,7 +143,7 @@ async def test_the_absence_of_automatic_edges_is_reported(bench: Bench) -> None:
 
 
 class Mute(Placed, Bundled, kind="zmute.present"):
-    """Raises in every question."""
+    """A kind that raises in every question."""
 
     uids = touches = action = cmp = group = offers = dependencies = err
 

@@ -46,7 +46,7 @@ def test_last_changes_that_differ_only_in_the_id_share_one_text() -> None:
 
 
 def test_the_usual_comment_is_not_kept_but_told() -> None:
-    """It says only that the resource is as declared, and there may be one for each resource."""
+    """The comment says only that the resource is as declared, so the outline omits it, and `said` returns it."""
     usual = Outcome("file.managed[/a[0]]", 1, result=True, comment="/a[0] is as declared")
     assert usual.outline().comment == ""
     assert usual.outline().said == usual.said == usual.comment
@@ -63,7 +63,7 @@ def test_the_usual_comment_is_not_kept_but_told() -> None:
     ],
 )
 def test_another_comment_is_kept_as_it_is(outcome: Outcome) -> None:
-    """An empty one stays empty, unless the resource was found as declared."""
+    """An empty comment stays empty, unless the resource was found as declared."""
     assert outcome.outline().comment == outcome.outline().said == outcome.comment
 
 

@@ -58,7 +58,7 @@ async def test_later_states_do_not_wait_for_a_parallel_one(bench: Bench) -> None
 
 
 async def test_dependents_of_a_failed_state_do_not_run_and_name_it(bench: Bench) -> None:
-    """Along a chain, each names the state directly before it."""
+    """Along a chain, each state names the state directly before it."""
     bench.machine.broken["a"] = Permanent("no")
     record = await once(bench, state("a"), state("b", require=["a"]), state("c", require=["b"]), state("d"))
 
@@ -72,7 +72,7 @@ async def test_dependents_of_a_failed_state_do_not_run_and_name_it(bench: Bench)
 
 
 async def test_watch_refreshes_only_when_the_run_itself_changed_nothing(bench: Bench) -> None:
-    """Salt's rule for mod_watch."""
+    """Salt has the same rule for mod_watch."""
     bench.machine.settings["old"] = "right"
     await once(bench, state("conf"), state("old", watch=["conf"]), state("new", watch=["conf"]))
 

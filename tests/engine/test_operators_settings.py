@@ -30,7 +30,7 @@ async def test_drift_at_the_end_of_a_chain_of_ten_thousand_checks_one(bench: Ben
 
 
 async def test_poll_below_zero_checks_once(bench: Bench, machine: Machine) -> None:
-    """Later only rechecks do."""
+    """Only rechecks check the resource later."""
     async with bench.running(state("a", meta={"poll": -1})) as engine:
         bench.forget()
         machine.settings["a"] = "drifted"
@@ -60,7 +60,7 @@ async def test_rewatch_false_keeps_a_resource_failed_in_an_equal_graph(bench: Be
 
 
 async def test_a_host_has_converged_after_a_time_without_activity(bench: Bench, machine: Machine) -> None:
-    """`converged_timeout` seconds after the last pass."""
+    """The host converges `converged_timeout` seconds after the last pass."""
     async with bench.running(state("a"), converged_timeout=10) as engine:
         assert not engine.converged
         await bench.elapse(9)
@@ -175,7 +175,7 @@ async def test_a_different_state_in_noop_keeps_the_host_from_converging(
 
 
 async def test_rechecks_come_at_random_intervals(bench: Bench, machine: Machine) -> None:
-    """`recheck` seconds and up to `recheck_splay` more, so that hosts of a fleet do not check at the same time."""
+    """An interval has `recheck` to `recheck + recheck_splay` seconds, so that hosts check at different times."""
     async with bench.running(state("a"), recheck=100, recheck_splay=50):
         times = [asyncio.get_running_loop().time()]
         for _ in range(6):
@@ -202,7 +202,7 @@ async def test_delay_is_the_first_wait_before_a_retry(bench: Bench, machine: Mac
 
 
 async def test_splay_adds_a_random_time_to_the_interval(bench: Bench, machine: Machine) -> None:
-    """Up to so many seconds."""
+    """The addition is at most `splay` seconds."""
     machine.broken["a"] = Permanent("no")
     async with bench.running(state("a", meta={"retry": {"attempts": 6, "interval": 10, "splay": 5}})):
         waits = [
@@ -225,7 +225,7 @@ async def test_an_action_for_every_start_runs_once_for_each_start(bench: Bench, 
 
 
 async def test_a_disabled_resource_is_left_alone_until_it_is_enabled(bench: Bench, machine: Machine) -> None:
-    """Its drift, refreshes and listening are.
+    """The engine ignores its drift, refreshes and listening.
 
     Its dependents continue, and its prereq finds that it would not change.
     """
@@ -283,7 +283,7 @@ async def test_an_sls_is_disabled_by_its_name(bench: Bench, machine: Machine) ->
 
 
 async def test_a_recheck_during_a_pass_reports_the_end_of_that_pass(bench: Bench, machine: Machine) -> None:
-    """What an operator asks for becomes part of the current pass."""
+    """A request of an operator becomes part of the current pass."""
     async with bench.running(state("a"), state("b")) as engine:
         machine.gates["a"] = asyncio.Event()
         machine.drift("a")

@@ -80,7 +80,7 @@ async def test_a_resource_that_wakes_itself_and_fails_is_tried_at_growing_interv
 
 
 async def test_drift_that_no_attempt_can_have_caused_is_repaired_at_once(bench: Bench, machine: Machine) -> None:
-    """After a successful run, and some seconds after a failed one, however many have failed before."""
+    """The drift comes after a success, or some seconds after a failure."""
     async with bench.running(state("a", "zsetting.restless")):
         await bench.elapse(2 * ECHO)
         machine.drift("a")

@@ -1,4 +1,4 @@
-"""Counts of a pass, kept while its outcomes arrive: the end of a pass costs the same for any number of outcomes."""
+"""A pass counts its outcomes as they arrive, so its end costs the same for any number of outcomes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_resource_counts_once() -> None:
 
 
 async def test_the_counts_of_a_record_equal_those_of_its_outcomes(bench: Bench) -> None:
-    """All of them."""
+    """All counts are equal."""
     bench.machine.broken["b"] = Permanent("no")
     async with bench.starting(state("a"), state("b"), state("c", require=["b"]), state("d")):
         await bench.until(lambda event: isinstance(event, PassEnded))

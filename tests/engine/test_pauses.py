@@ -89,7 +89,7 @@ async def test_dependents_of_a_paused_resource_continue(bench: Bench, machine: M
 
 
 async def test_a_pause_ends_after_its_time(bench: Bench, machine: Machine) -> None:
-    """Then drift is repaired."""
+    """The drift is repaired after the pause."""
     async with started(bench, "a") as engine:
         await engine.settle()
         await engine.pauses.begin([], "upgrade", 7200)

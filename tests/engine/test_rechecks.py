@@ -41,7 +41,7 @@ async def test_a_pass_does_not_end_between_two_slices(bench: Bench) -> None:
 
 
 async def test_a_second_recheck_checks_everything_again(bench: Bench, machine: Machine) -> None:
-    """Even what the first has checked already."""
+    """It also checks the resources that the first one has already checked."""
     async with bench.running(*map(state, NAMES)) as engine:
         engine.recheck()
         while "s0000" not in looks(machine)[len(NAMES) :]:
@@ -65,7 +65,7 @@ async def test_a_swap_during_a_recheck(bench: Bench, machine: Machine) -> None:
 
 
 async def test_a_stop_during_a_recheck(bench: Bench, machine: Machine) -> None:
-    """No more vertices are marked."""
+    """The stop ends the marking of vertices."""
     async with bench.running(*map(state, NAMES)) as engine:
         bench.forget()
         engine.recheck()

@@ -23,7 +23,7 @@ STATES = state("conf"), state("svc", watch=["conf"])
 
 
 async def test_a_failed_refresh_is_delivered_after_a_restart(disk: Bench) -> None:
-    """Once, and not again after the next restart."""
+    """It is delivered once, and not again after the next restart."""
     disk.machine.settings["svc"] = "right"
     disk.machine.broken["refresh svc"] = Permanent("cannot restart")
     async with disk.starting(*STATES) as engine:

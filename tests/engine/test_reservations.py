@@ -1,4 +1,4 @@
-"""Calls of functions beside the engine: a call has its turn when nothing else works on what it changes."""
+"""A call of a function beside the engine waits until no other work changes the same thing."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_a_call_waits_for_the_run_of_the_resource(bench: Bench, machine: M
 
 
 async def test_calls_that_change_one_thing_run_one_after_the_other(bench: Bench) -> None:
-    """The first that came is the first that runs."""
+    """Calls run in the order of their arrival."""
     async with calls(bench, "a") as (_, beside):
         for call in ("first", "second", "third"):
             await beside.begin(call, "a")

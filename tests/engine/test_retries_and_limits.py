@@ -34,7 +34,7 @@ def wait(told: dict[str, Any]) -> float:
 async def test_a_retry_starts_at_once_when_something_has_changed(
     bench: Bench, machine: Machine, retry: dict[str, Any], what: str
 ) -> None:
-    """Drift of the resource, a repair of its target, a trigger, or new states."""
+    """Drift of the resource, a repair of its target, a trigger, or new states start it."""
     meta = {"retry": retry}
     async with bench.running(state("up"), state("a", meta=meta, require=["up"])) as engine:
         machine.broken["a"] = Permanent("no")
@@ -130,7 +130,7 @@ async def test_a_limit_builds_up_no_debt(bench: Bench, machine: Machine, pause: 
 
 
 async def test_events_during_a_run_cause_one_check(bench: Bench, machine: Machine) -> None:
-    """However many they are."""
+    """The number of events has no effect."""
     async with bench.running(state("a", meta={"limit": 0.1, "burst": 3})) as engine:
         machine.hold("a")
         for _ in range(100):

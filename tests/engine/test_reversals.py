@@ -74,7 +74,7 @@ async def test_changed_settings_are_restored_and_new_ones_removed(bench: Bench, 
 
 
 async def test_the_previous_content_is_recorded_once_before_the_first_change(bench: Bench, machine: Machine) -> None:
-    """Not again when the setting drifts, when the state changes, or after a restart."""
+    """Later drift, changes of the state and restarts record nothing."""
     machine.settings["a"] = "before"
     async with bench.running(borrowed("a")) as engine:
         machine.drift("a")
@@ -147,7 +147,7 @@ async def test_another_state_of_the_same_thing_takes_over_its_reversal(
 
 
 async def test_a_state_that_changes_its_name_restores_the_first_thing(bench: Bench, machine: Machine) -> None:
-    """Its ID is the same."""
+    """The ID of the state stays the same."""
     async with bench.running(borrowed("thing", name="a")) as engine:
         await engine.swap(compilation(borrowed("thing", name="b")))
         await engine.settle()
@@ -186,7 +186,7 @@ async def test_a_failed_reversal_is_tried_again(bench: Bench, machine: Machine) 
 
 
 async def test_one_shot_runs_neither_record_nor_restore(bench: Bench, machine: Machine) -> None:
-    """They know no previous graph."""
+    """A one-shot run knows no previous graph."""
     for states in ((borrowed("a"),), ()):
         async with bench.starting(*states, watch=False) as engine:
             await engine.settle()
@@ -196,7 +196,7 @@ async def test_one_shot_runs_neither_record_nor_restore(bench: Bench, machine: M
 
 
 async def test_content_that_no_state_can_declare_is_reported(bench: Bench, machine: Machine) -> None:
-    """The state is applied all the same."""
+    """The state is applied in spite of the report."""
     machine.settings["a"] = "odd"
     async with bench.running(borrowed("a")):
         assert machine.settings == {"a": "right"}
@@ -299,7 +299,7 @@ async def test_a_state_may_have_several_reversals(bench: Bench, machine: Machine
 
 
 async def test_reversals_run_in_reverse_order_after_a_restart(bench: Bench, machine: Machine) -> None:
-    """Whatever the names are."""
+    """The names of the states have no effect on the order."""
     async with bench.starting(borrowed("b"), borrowed("c"), borrowed("a")) as engine:
         await engine.settle()
     bench.forget()

@@ -1,4 +1,4 @@
-"""Semaphores: how many of the states that name one run at once, besides the limits of the graph and the workers."""
+"""A semaphore limits how many of its states run at once, besides the limits of the graph and the workers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def most(bench: Bench, machine: Machine, states: tuple, expected: int) -> 
 async def test_a_semaphore_limits_the_number_of_runs(
     bench: Bench, machine: Machine, sema: object, expected: int
 ) -> None:
-    """One run if it has no number; the smallest number of several semaphores."""
+    """A semaphore without a number permits one run; of several semaphores, the smallest number counts."""
     await most(bench, machine, limited("a", "b", "c", "d", "e", sema=sema), expected)
 
 
@@ -57,7 +57,7 @@ async def test_a_state_that_waits_for_a_semaphore_does_not_delay_others(bench: B
 
 
 async def test_a_cancelled_run_releases_its_semaphore(bench: Bench, machine: Machine) -> None:
-    """A swap cancels it."""
+    """A swap cancels the run."""
     machine.hold("a")
     async with bench.starting(*limited("a", "b", sema="disk"), workers=4, stop_timeout=1) as engine:
         await bench.elapse()
@@ -85,7 +85,7 @@ def test_a_semaphore_needs_a_name(name: object) -> None:
 
 
 async def test_members_of_a_batch_take_a_semaphore_once(bench: Bench, machine: Machine) -> None:
-    """They are one run. Other states with the semaphore wait until the last member has ended."""
+    """The members are one run. Other states wait until the last member has ended."""
     meta = {"sema": ["disk"]}
     machine.hold("together")
     async with bench.starting(

@@ -26,14 +26,14 @@ def applied(machine: Machine) -> list[str]:
 
 
 async def test_a_receiver_runs_with_the_sent_value(bench: Bench, machine: Machine) -> None:
-    """Its declaration stays as it is."""
+    """The declaration of the receiver does not change."""
     async with bench.running(source(), sink()) as engine:
         assert machine.settings["b"] == "hello"
         assert engine.view.graph.by_identity["zsink.present[b]"].resource.value == "right"
 
 
 async def test_a_changed_value_runs_the_receiver(bench: Bench, machine: Machine) -> None:
-    """Even if the sender itself changed nothing. The same value does not run it."""
+    """It runs even if the sender itself changed nothing. The same value does not run it."""
     async with bench.running(source(), sink()) as engine:
         bench.forget()
 
@@ -49,7 +49,7 @@ async def test_a_changed_value_runs_the_receiver(bench: Bench, machine: Machine)
 
 
 async def test_a_value_counts_as_changed_until_a_run_with_it_succeeds(bench: Bench, machine: Machine) -> None:
-    """Through failures, and no longer."""
+    """The value counts through all failures, until a success."""
     machine.broken["b"] = Permanent("no")
     async with bench.running(source(), sink()) as engine:
         engine.recheck()
@@ -81,7 +81,7 @@ async def test_after_a_restart_a_value_is_neither_new_nor_lost(bench: Bench, mac
 
 
 async def test_a_finished_action_runs_again_for_a_new_value(bench: Bench, machine: Machine) -> None:
-    """And only then."""
+    """Without a new value, it does not run."""
     async with bench.running(source(), sink(kind="zonce.run", argument="what")) as engine:
         engine.recheck()
         await engine.settle()
@@ -106,7 +106,7 @@ async def test_a_receiver_without_a_value_fails_and_names_the_sender(bench: Benc
 
 
 async def test_a_failed_sender_blocks_the_receiver(bench: Bench, machine: Machine) -> None:
-    """As `require` does."""
+    """`recv` blocks like `require`."""
     machine.broken["a"] = Permanent("no")
     async with bench.running(source(), sink()):
         assert (bench.outcomes("b")[0].reason, bench.outcomes("b")[0].because) == (
@@ -137,7 +137,7 @@ async def test_a_receiver_of_a_sender_in_noop_reports_the_missing_value(bench: B
 
 
 async def test_in_noop_a_sender_that_is_as_declared_sends(bench: Bench, machine: Machine) -> None:
-    """It changes nothing for that."""
+    """The sender needs no change to send."""
     machine.settings["a"] = "right"
     async with bench.running(source(), sink(), noop=True, watch=False):
         assert bench.outcomes("b")[0].changes == {"value": {"old": None, "new": "hello"}}
@@ -212,7 +212,7 @@ async def test_a_finished_command_runs_again_for_its_first_receiver(bench: Bench
 
 
 async def test_one_shot_runs_send_and_receive(bench: Bench, machine: Machine) -> None:
-    """In the order of the requisite."""
+    """The sender runs before the receiver, as its requisite demands."""
     async with bench.running(source(), sink(), sink("c", key="now"), watch=False):
         assert (machine.settings["b"], machine.settings["c"]) == ("hello", "hello")
 

@@ -1,4 +1,4 @@
-"""Sequences: of several states of one thing, the earlier ones run once in order, and the last is maintained."""
+"""Of several states of one thing, the earlier ones run once in order, and the last one is maintained."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_new_states_run_in_order_and_the_last_is_maintained(bench: Bench, 
 
 
 async def test_a_restart_does_not_repeat_the_sequence(machine: Machine, tmp_path: Path) -> None:
-    """Even if the last state has drifted."""
+    """The restarted agent repairs only the last state, if it has drifted."""
     bench = Bench(machine, tmp_path / "journal")
     for found, changed in ((None, ["it", "work", "it"]), (None, []), ("drifted", ["it"])):
         machine.settings["it"] = found or machine.settings.get("it", "")
@@ -68,7 +68,7 @@ async def test_a_restart_does_not_repeat_the_sequence(machine: Machine, tmp_path
 
 
 async def test_an_edit_of_any_state_repeats_the_sequence(bench: Bench, machine: Machine) -> None:
-    """An edit of the first state, of one between, or of the last; of no other state."""
+    """The edit changes the first state, one between, or the last. Edits of other states repeat nothing."""
     async with bench.running(*sequence(), state("other")) as engine:
         applied(machine)
 
@@ -193,7 +193,7 @@ async def test_endless_retries_do_not_delay_the_last_state(bench: Bench, machine
 
 
 async def test_a_one_shot_run_repeats_the_sequence_each_time(bench: Bench, machine: Machine) -> None:
-    """As Salt does."""
+    """Salt does the same."""
     for _ in range(2):
         async with bench.running(*sequence(), watch=False):
             assert [name for name in applied(machine) if name == "it"] == ["it", "it"]
@@ -307,7 +307,7 @@ async def test_a_state_that_is_no_longer_superseded_is_maintained(bench: Bench, 
 
 
 async def test_more_than_two_states_run_in_order(bench: Bench, machine: Machine) -> None:
-    """One value, another, and the first again."""
+    """The states declare one value, another one, and the first one again."""
     async with bench.running(
         state("one", name="it", value="a", superseded_by=["two"]),
         state("two", name="it", value="b", superseded_by=["three"]),

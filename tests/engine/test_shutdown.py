@@ -10,7 +10,7 @@ from holdfast import Permanent
 
 
 async def test_nothing_is_repaired_until_the_shutdown_is_cancelled(bench: Bench, machine: Machine) -> None:
-    """Then drift is repaired; a pause of an operator outlasts the shutdown."""
+    """Drift is repaired afterwards. A pause of an operator outlasts the shutdown."""
     async with bench.running(state("a")) as engine:
         engine.pause("going-down")
         machine.drift("a")

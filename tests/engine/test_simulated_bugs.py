@@ -299,5 +299,5 @@ def test_the_bug_is_fixed(plan: Plan) -> None:
 
 @pytest.mark.parametrize("plan", KEPT_DEATHS.values(), ids=KEPT_DEATHS)
 def test_nothing_is_lost_any_more(plan: Plan) -> None:
-    """Whenever the agent dies."""
+    """The agent may die at any moment."""
     assert deaths(plan, None) == []

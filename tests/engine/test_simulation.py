@@ -206,14 +206,14 @@ If lives change, put in the seed that is found.
 def test_the_rules_find_broken_parts(
     monkeypatch: pytest.MonkeyPatch, *, seed: int, symptom: str, owner: object, part: str, instead: object
 ) -> None:
-    """Each within a few hundred lives."""
+    """The rules find each broken part within a few hundred lives."""
     monkeypatch.setattr(owner, part, instead)
 
     assert any(symptom in fault for life in (seed, *range(400)) for fault in faults_of(life))
 
 
 def test_a_failing_life_is_minimised(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rest fits on a screen, and still fails when it is read back."""
+    """The rest fits on a screen, and still fails when it is read again."""
     (first,) = [seed for seed, _, owner, *_ in SABOTAGE if owner is Semaphores]
     monkeypatch.setattr(Semaphores, "full", never(None))
     plans = map(planned, (first, *range(400)))

@@ -18,7 +18,7 @@ from holdfast.agent.triggers import Triggers
 
 
 class Operator:
-    """Triggers resources of one engine."""
+    """An operator who triggers resources of one engine."""
 
     def __init__(self, engine: Engine) -> None:
         self.triggers = Triggers(engine)
@@ -32,7 +32,7 @@ class Operator:
 
 @pytest.fixture
 def operator_of(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Callable[[Engine], Operator]:
-    """A function that returns an operator of an engine of the bench."""
+    """Return a function that returns an operator of an engine of the bench."""
     operators: list[Operator] = []
     emit = Bench.emit
 
@@ -90,7 +90,7 @@ async def test_a_trigger_between_the_start_and_the_first_step_of_a_run_waits_for
 async def test_a_trigger_while_nothing_runs_answers_with_the_run_that_it_starts(
     bench: Bench, operator_of: Callable[[Engine], Operator]
 ) -> None:
-    """Who has asked is known before the run has an outcome."""
+    """The caller is recorded before the run has an outcome."""
     async with bench.running(state("a")) as engine:
         operator = operator_of(engine)
         answer = operator.trigger("zsetting.present[a]")
@@ -143,7 +143,7 @@ async def test_a_trigger_during_a_run_that_fails_does_not_wait_for_its_retry(
 async def test_a_resource_that_leaves_during_its_run_is_told(
     bench: Bench, machine: Machine, operator_of: Callable[[Engine], Operator]
 ) -> None:
-    """There will be no next run."""
+    """The answer says so, because no run follows."""
     machine.hold("a")
     async with bench.starting(state("a"), workers=2) as engine:
         operator = operator_of(engine)
@@ -162,7 +162,7 @@ async def test_a_resource_that_leaves_during_its_run_is_told(
 async def test_the_run_after_a_pause_is_for_the_operator(
     bench: Bench, operator_of: Callable[[Engine], Operator]
 ) -> None:
-    """The answer does not wait for it."""
+    """The answer does not wait for that run."""
     async with bench.running(state("a")) as engine:
         operator = operator_of(engine)
         engine.pause()
@@ -175,7 +175,7 @@ async def test_the_run_after_a_pause_is_for_the_operator(
 
 
 async def test_triggers_in_a_pause_are_not_collected(bench: Bench, operator_of: Callable[[Engine], Operator]) -> None:
-    """A program that triggers a paused resource for days takes no memory of the agent."""
+    """A program that triggers a paused resource for days uses no memory of the agent."""
     async with bench.running(state("a")) as engine:
         operator = operator_of(engine)
         engine.pause()

@@ -1,4 +1,4 @@
-"""Two resources that undo each other: the report of a repair, and of flapping, names the other one."""
+"""If two resources undo each other, the report of a repair, and of flapping, names the other one."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ async def test_a_resource_that_changes_the_same_at_other_times_is_only_suspected
 
 
 async def test_a_resource_that_changes_something_else_is_not_named(bench: Bench, machine: Machine) -> None:
-    """However often it is repaired: then something outside the agent undoes the repairs."""
+    """The number of its repairs has no effect."""
     texts = await flapping(bench, machine, ("zsetting.present", "zsetting.present"), SOON)
 
     assert len(texts) == 2
@@ -247,7 +247,7 @@ async def drift_beside(bench: Bench, machine: Machine, engine: Any) -> Any:
 
 
 async def test_log_history_and_why_name_the_other_resource(bench: Bench, machine: Machine) -> None:
-    """In the text and the fields of the log line, in the history, and in `why`."""
+    """The text and the fields of the log line, the history, and `why` contain its name."""
     async with started(bench, SharedTask.kind, SharedTask.kind) as engine:
         await drift(bench, machine, engine, "a")
         outcome = await drift(bench, machine, engine, "b")

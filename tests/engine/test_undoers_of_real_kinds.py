@@ -71,7 +71,7 @@ def _declared(kind: str, name: str, given: dict[str, Any]) -> Resource:
 
 @pytest.mark.parametrize("pair", MEET, ids=lambda pair: f"{pair[0]} and {pair[3]} {pair[4]}")
 def test_these_can_undo_each_other(pair: Any) -> None:
-    """In either order."""
+    """The order of the two resources has no effect."""
     one, other = things(*pair)
 
     assert _meet(one, other)
@@ -80,7 +80,7 @@ def test_these_can_undo_each_other(pair: Any) -> None:
 
 @pytest.mark.parametrize("pair", APART, ids=lambda pair: f"{pair[0]} and {pair[3]} {pair[4]}")
 def test_these_cannot_undo_each_other(pair: Any) -> None:
-    """Two parts of one file, users of one group, a directory and a file in it, a file and its owner."""
+    """The pairs are parts of one file, users of one group, a directory and its file, a file and its owner."""
     one, other = things(*pair)
 
     assert not _meet(one, other)

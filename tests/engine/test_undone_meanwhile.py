@@ -19,7 +19,7 @@ class Useless(Setting, kind="zsetting.useless"):
     """A setting whose repair touches what it watches, and has no effect."""
 
     async def apply(self, ctx: Any, delta: Any) -> None:
-        """Change nothing that counts."""
+        """Change nothing relevant."""
         self.machine.log.append(f"apply {self.name}")
         self.machine.touch(self.name)
         await asyncio.sleep(0.5)
@@ -120,7 +120,7 @@ async def test_a_repair_without_effect_fails_after_a_second_one_and_then_after_e
 
 
 async def test_a_repair_without_effect_and_without_an_event_fails_at_once(bench: Bench, machine: Machine) -> None:
-    """After the moment that its watch has to report an event."""
+    """It fails after the moment that its watch has to report an event."""
     async with bench.running(state("a")):
         bench.forget()
         await in_its_repair(bench, "a")
@@ -137,7 +137,7 @@ async def test_a_repair_without_effect_and_without_an_event_fails_at_once(bench:
 
 @pytest.mark.parametrize("pause", [0.1, 0.7, 5.0])
 async def test_a_fight_during_repairs_is_told_and_slowed(bench: Bench, machine: Machine, pause: float) -> None:
-    """Another program undoes each repair before its end: at most one attempt a minute in the long run."""
+    """Another program undoes each repair before its end; in the long run, one attempt a minute is made."""
 
     async def fight() -> None:
         while True:
@@ -160,7 +160,7 @@ async def test_a_fight_during_repairs_is_told_and_slowed(bench: Bench, machine: 
 
 
 async def test_rate_and_flapping_limits_hold_for_the_second_repair(bench: Bench, machine: Machine) -> None:
-    """It takes a token of the limit, and `why` says until when it waits."""
+    """The repair takes a token of the limit, and `why` has the end of the wait."""
     async with bench.running(state("a", meta={"limit": 0.1, "burst": 1})) as engine:
         bench.forget()
         await damaged_during_its_repair(bench, "a")
@@ -205,7 +205,7 @@ async def test_before_the_second_repair_the_states_change_or_the_agent_is_paused
 async def test_the_refresh_for_a_repair_that_was_undone_survives_a_crash(
     bench: Bench, machine: Machine, tmp_path: Path
 ) -> None:
-    """Also if the next agent finds the resource as declared."""
+    """The next agent delivers it even if the resource is as declared."""
     bench.journal_path = tmp_path / "journal.db"
     states = state("a", meta=SLOWED), state("bell", watch=["a"])
     async with bench.running(*states):

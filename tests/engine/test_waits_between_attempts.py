@@ -12,7 +12,7 @@ RETRY = {"retry": {"attempts": 3, "interval": 20, "splay": 0}, "parallel": True}
 
 
 def times(machine: Machine, what: str) -> int:
-    """Return how often this has been done."""
+    """Return how often this change was made."""
     return machine.log.count(what)
 
 
@@ -54,7 +54,7 @@ async def test_a_batch_that_waits_for_a_retry_occupies_no_worker(bench: Bench, m
 
 
 async def test_a_retry_waits_for_a_free_worker(bench: Bench, machine: Machine) -> None:
-    """Like all other runs."""
+    """A retry waits like any other run."""
     machine.broken["flaky"] = Permanent("not yet")
     async with bench.starting(state("flaky", meta=RETRY), state("b"), workers=1) as engine:
         await bench.elapse(15)
@@ -89,7 +89,7 @@ async def test_a_resource_that_leaves_between_attempts_leaves_at_once(bench: Ben
 
 
 async def test_a_stop_does_not_wait_for_a_future_attempt(bench: Bench, machine: Machine) -> None:
-    """However long the current runs may take."""
+    """The stop ends at once, although `stop_timeout` permits a minute."""
     machine.broken["flaky"] = Permanent("not yet")
     async with bench.starting(state("flaky", meta=RETRY), stop_timeout=60):
         await bench.elapse(1)

@@ -52,7 +52,7 @@ async def test_a_resource_that_cannot_be_watched_fails_until_it_can(bench: Bench
 
 
 async def test_a_reason_that_several_watches_share_is_told_once(bench: Bench) -> None:
-    """Such as a server that is down, whose resources all tell the same. Another reason is told in full."""
+    """A server that is down gives all its resources the same reason. Another reason is reported in full."""
     bench.machine.unwatchable |= {"a", "b", "c"}
     async with bench.starting(state("a"), state("b"), state("c")) as engine:
         await engine.settle()
@@ -114,7 +114,7 @@ async def test_a_host_with_a_broken_watch_has_not_converged(bench: Bench, end: s
 
 
 async def test_watch_restarts_are_spaced_with_backoff(bench: Bench) -> None:
-    """They are no busy loop."""
+    """The restarts cause no busy loop."""
     bench.machine.unwatchable.add("a")
     async with bench.starting(state("a")):
         await bench.elapse(600)

@@ -153,7 +153,7 @@ async def test_a_watching_command_that_ends_is_reported_and_restarted(commands: 
 
 
 async def test_a_restarted_watch_does_not_run_a_failed_command(commands: Commands, tmp_path: Path) -> None:
-    """Only an event or an operator does."""
+    """Only an event or an operator runs it."""
     name = f"echo ran >> {commands.runs}; exit 1"
     async with commands.starting(
         commands.command(

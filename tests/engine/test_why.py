@@ -51,7 +51,7 @@ async def test_a_resource_that_is_as_declared_waits_for_nothing(bench: Bench) ->
 
 
 async def test_unsettled_vertices_are_named_however_far_above(bench: Bench) -> None:
-    """Those that wait for no other come first: everything waits for them."""
+    """The answer names only vertices that wait for no other, because all the rest waits for them."""
     async with started(bench, state("a"), state("b", require=["a"]), state("c", require=["b"])) as engine:
         await engine.settle()
         bench.machine.hold("a")
@@ -67,7 +67,7 @@ async def test_unsettled_vertices_are_named_however_far_above(bench: Bench) -> N
 
 
 async def test_definition_order_is_a_reason_only_for_new_resources(bench: Bench) -> None:
-    """In the first pass each waits for all before it."""
+    """In the first pass each resource waits for all before it."""
     bench.machine.hold("a")
     async with started(bench, state("a"), state("b"), workers=4) as engine:
         assert waits(engine, "b") == {"order": ["a"]}
@@ -76,7 +76,7 @@ async def test_definition_order_is_a_reason_only_for_new_resources(bench: Bench)
 
 
 async def test_the_runs_that_hold_a_semaphore_are_named(bench: Bench) -> None:
-    """With the number of runs that it permits."""
+    """The answer has the number of runs that the semaphore permits."""
     meta = {"sema": ["disk"]}
     async with started(bench, state("a", meta=meta), state("b", meta=meta), workers=4) as engine:
         await engine.settle()
@@ -106,7 +106,7 @@ async def test_the_runs_that_occupy_all_workers_are_named(bench: Bench) -> None:
 
 
 async def test_a_pause_and_a_watch_that_is_not_armed_are_reasons(bench: Bench) -> None:
-    """Both at once if necessary."""
+    """The answer has both at once if both hold."""
     bench.machine.hold("watch a")
     async with bench.starting() as engine:
         engine.pause()
@@ -194,7 +194,7 @@ async def test_pending_refreshes_are_counted_by_edge(bench: Bench) -> None:
 
 
 async def test_every_kind_of_dependent_is_listed(bench: Bench) -> None:
-    """Including those whose requisite orders nothing, and those that run earlier."""
+    """The list includes dependents whose requisite orders nothing, and those that run earlier."""
     states = (
         state("before", prereq=["a"]),
         state("a"),
@@ -210,7 +210,7 @@ async def test_every_kind_of_dependent_is_listed(bench: Bench) -> None:
 
 
 async def test_the_wait_of_a_delayed_event_starts_when_it_arrives(bench: Bench) -> None:
-    """Not when the engine may act on it."""
+    """The wait does not start later, when the engine may act on the event."""
     async with started(bench, state("a", meta={"limit": 0.1, "burst": 1})) as engine:
         await engine.settle()
         bench.machine.drift("a")

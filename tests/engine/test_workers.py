@@ -13,7 +13,7 @@ from holdfast.agent.engine.schedule.workers import LONG, MOST_LONG
 
 
 async def test_runs_that_hang_do_not_use_up_the_workers(bench: Bench, machine: Machine) -> None:
-    """Ten hang on a host with two CPUs.
+    """Ten runs hang on a host with two CPUs.
 
     Other drift is repaired within seconds, and a batch that hangs counts as one run.
     """
@@ -75,7 +75,7 @@ async def test_the_number_of_extra_workers_is_limited(bench: Bench, machine: Mac
 
 @pytest.mark.parametrize("cause", ["drift", "recheck", "first pass"])
 async def test_a_vertex_with_constant_events_does_not_delay_others(bench: Bench, machine: Machine, cause: str) -> None:
-    """With one worker, and although it is the first: a user keeps changing a directory."""
+    """A user keeps changing a directory, which is the first vertex of the only worker."""
     names = [f"s{n}" for n in range(10)]
     later = [] if cause == "first pass" else [state(name) for name in names]
     async with bench.running(state("restless"), *later, workers=1, flap_limit=10_000) as engine:
@@ -108,7 +108,7 @@ async def test_a_vertex_with_constant_events_does_not_delay_others(bench: Bench,
 
 @pytest.mark.parametrize("cause", ["recheck", "command"])
 async def test_drift_does_not_wait_for_a_recheck(bench: Bench, machine: Machine, cause: Cause) -> None:
-    """It is repaired after two or three other checks, not after hundreds, even if the recheck includes the resource."""
+    """Drift is repaired after two or three other checks, even if the recheck includes the resource."""
     names = [f"s{n:03}" for n in range(300)]
     async with bench.running(*map(state, names), workers=1) as engine:
         bench.forget()
@@ -123,7 +123,7 @@ async def test_drift_does_not_wait_for_a_recheck(bench: Bench, machine: Machine,
 
 
 async def test_a_trigger_does_not_wait_for_a_recheck(bench: Bench, machine: Machine) -> None:
-    """Even if the recheck includes the resource."""
+    """The recheck may include the resource."""
     names = [f"s{n:03}" for n in range(90)]
     async with bench.running(*map(state, names), workers=1) as engine:
         bench.forget()

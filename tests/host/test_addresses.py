@@ -1,4 +1,4 @@
-"""Addresses of network interfaces, read from the kernel by netlink."""
+"""Addresses of network interfaces are read from the kernel by netlink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""inotify and fanotify watch the same paths: which of the two does it, what happens where one cannot, and mounts."""
+"""The backends inotify and fanotify watch the same paths; each can replace the other, and both report mounts."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ pytestmark = pytest.mark.skipif(bool(REFUSED), reason=REFUSED)
 
 @pytest.fixture
 def health() -> Health:
-    """What the watcher reports of itself."""
+    """Return what the watcher reports of itself."""
     return Health()
 
 
 @pytest.fixture(params=BACKENDS)
 async def watcher(health: Health, request: pytest.FixtureRequest) -> AsyncIterator[PathWatcher]:
-    """A watcher with each backend."""
+    """Yield a watcher with each backend."""
     watcher = PathWatcher(health, backend=request.param, period=0.02)
     yield watcher
     watcher.close()
@@ -64,7 +64,7 @@ def marks() -> int:
 
 
 def test_the_key_of_a_directory_is_that_of_its_events(tmp_path: Path) -> None:
-    """Also through a link, and on another file system; a missing directory has none."""
+    """The key is correct through a link and on another file system; a missing directory has none."""
     for top in (tmp_path, Path("/dev/shm")):
         directory = top / f"key-{os.getpid()}"
         (directory / "d").mkdir(parents=True)
@@ -82,7 +82,7 @@ def test_the_key_of_a_directory_is_that_of_its_events(tmp_path: Path) -> None:
 
 
 async def test_the_wanted_backend_watches(watcher: PathWatcher, tmp_path: Path, request: Any) -> None:
-    """Each directory on the way, and a directory at the end of a path."""
+    """The backend watches each directory on the way, and a directory at the end of a path."""
     (tmp_path / "d").mkdir()
     Listener(watcher, tmp_path / "d")
     name = "Fanotify" if "fanotify" in request.node.name else "Inotify"
@@ -91,7 +91,7 @@ async def test_the_wanted_backend_watches(watcher: PathWatcher, tmp_path: Path, 
 
 
 async def test_renames_within_a_directory_and_across(watcher: PathWatcher, tmp_path: Path) -> None:
-    """The old and the new name are told, in both directories."""
+    """The old and the new name are reported, in both directions."""
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
@@ -110,7 +110,7 @@ async def test_renames_within_a_directory_and_across(watcher: PathWatcher, tmp_p
 
 
 async def test_the_attributes_of_a_directory(watcher: PathWatcher, tmp_path: Path) -> None:
-    """Its mode is told, what happens to its entries is not."""
+    """A change of its mode is reported; changes of its entries are not."""
     directory = tmp_path / "d"
     directory.mkdir()
     listener = Listener(watcher, directory)
@@ -125,7 +125,7 @@ async def test_the_attributes_of_a_directory(watcher: PathWatcher, tmp_path: Pat
 
 
 async def test_a_file_system_is_mounted_over_a_directory_and_unmounted(watcher: PathWatcher, tmp_path: Path) -> None:
-    """Both are events, and so is every change of what is visible then."""
+    """Both are events, and so is every change of the files that are then visible."""
     top, file = tmp_path / "top", tmp_path / "top" / "d" / "f"
     file.parent.mkdir(parents=True)
     file.write_text("below")
@@ -148,7 +148,7 @@ async def test_a_file_system_is_mounted_over_a_directory_and_unmounted(watcher: 
 
 @pytest.mark.skipif(shutil.which("mkfs.ext4") is None, reason="there is no mkfs.ext4")
 async def test_the_same_file_system_is_unmounted_and_mounted_again(watcher: PathWatcher, tmp_path: Path) -> None:
-    """Its directories have the same handles as before, but no marks; the mount table is the same as well."""
+    """Its directories have the old handles but no marks; the mount table is unchanged."""
     image, top = tmp_path / "image", tmp_path / "top"
     top.mkdir()
     image.touch()
@@ -182,7 +182,7 @@ async def test_the_attributes_of_a_mount_point(watcher: PathWatcher, tmp_path: P
 async def test_mounts_that_follow_each_other(
     watcher: PathWatcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each is reported at once; where the table takes long to read, it is read less often."""
+    """Each mount is reported at once; a table that takes long to read is read less often."""
     place = tmp_path / "place"
     place.mkdir()
     listener = Listener(watcher, place / "f")
@@ -203,7 +203,7 @@ async def test_mounts_that_follow_each_other(
 
 @only_fanotify
 async def test_inotify_watches_on_an_overlay(watcher: PathWatcher, tmp_path: Path) -> None:
-    """There, the handle of a directory changes when it is first written to."""
+    """On an overlay, the handle of a directory changes when the directory is first written to."""
     for name in ("lower/d", "upper", "work", "top"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "lower/d/f").write_text("old")
@@ -224,7 +224,7 @@ async def test_inotify_watches_on_an_overlay(watcher: PathWatcher, tmp_path: Pat
 async def test_a_device_number_that_is_used_again_says_nothing_of_the_file_system(
     watcher: PathWatcher, tmp_path: Path
 ) -> None:
-    """The kernel gives the number of one that is unmounted to the next."""
+    """The kernel gives the number of an unmounted file system to the next one."""
     place, devices = tmp_path / "place", []
     place.mkdir()
     for kind, backend in (("ramfs", "Inotify"), ("tmpfs", "Fanotify")):
@@ -242,7 +242,7 @@ async def test_a_device_number_that_is_used_again_says_nothing_of_the_file_syste
 async def test_inotify_watches_a_directory_that_cannot_be_marked(
     watcher: PathWatcher, health: Health, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only this one, and only as long as the mark is refused."""
+    """The inotify backend watches only this directory, and only while the mark is refused."""
     real, refused = FanotifyGroup.mark, tmp_path / "refused"
     number = refused.mkdir() or refused.stat().st_ino
 
@@ -348,14 +348,14 @@ async def test_fanotify_watches_when_the_limit_of_inotify_is_reached() -> None:
 
 
 async def test_inotify_watches_without_the_capability() -> None:
-    """Whatever is wanted."""
+    """The inotify backend is used even if the settings want fanotify."""
     with open_directory() as directory:
         before, after = await told(directory, "fanotify", *USER)
     assert (before.partition(" ")[2], after) == ("[]", "InotifyWatches")
 
 
 async def test_a_process_outside_of_the_container_is_reported(tmp_path: Path) -> None:
-    """Its number is unknown in there."""
+    """The number of the process is unknown in the container."""
     before, after = await told(tmp_path, "fanotify", "unshare", "--pid", "--fork")
     assert (before, after) == ("1 []", "FanotifyWatches")
 

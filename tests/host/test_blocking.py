@@ -1,4 +1,4 @@
-"""Blocking calls: results, errors, the limit of two at once, no idle threads, and waits that can be cancelled."""
+"""Blocking calls have results, errors, a limit of two at once, no idle threads, and waits that can be cancelled."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_result_and_error():
 
 
 async def test_nothing_of_a_failed_call_is_left():
-    """What it has opened is closed once its exception is handled, and not only by a collection of cycles later."""
+    """The objects of the call are freed once its exception is handled, without a garbage collection of cycles."""
 
     class Opened:
         """A thing that the call uses."""
@@ -155,7 +155,7 @@ async def test_a_call_that_takes_a_thread_from_the_idle_ones_as_it_ends_is_made(
 
 
 async def test_calls_in_threads_are_counted_until_they_end():
-    """Also those of tasks started in the body, and of callers that were cancelled; others do not count."""
+    """Calls of tasks that the body starts and of cancelled callers count; others do not."""
     blocking, go = Blocking(), threading.Event()
     with counted() as threads:
         caller = asyncio.create_task(blocking(go.wait, 10))

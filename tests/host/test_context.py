@@ -24,7 +24,7 @@ from holdfast.resources.errors import Permanent
 
 @pytest.fixture
 async def host(tmp_path):
-    """Return a host with a states directory, a pillar and grains."""
+    """Yield a host with a states directory, a pillar and grains."""
     (tmp_path / "states").mkdir()
     (tmp_path / "states" / "part").write_text("part of {{ grains.os }}")
     async with LocalHost(
@@ -135,7 +135,7 @@ async def test_managed_paths_are_found_fast(host):
 
 
 async def test_private_directories(host):
-    """Each resource has its own, created on demand and closed to other users, whatever its identity is."""
+    """Each resource has its own directory, created on demand and closed to other users, whatever its identity is."""
     names = [
         "file.managed[/etc/motd]",
         "file.managed[_etc_motd]",

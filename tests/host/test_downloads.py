@@ -1,4 +1,4 @@
-"""Downloads: complete, with the declared hash, bounded, resumed, whatever the server does."""
+"""Downloads are complete, have the declared hash, and are bounded and resumed, whatever the server does."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def content(fetched):
 
 
 def left(tmp_path):
-    """Return the names of what the cache has."""
+    """Return the names of the files in the cache."""
     top = tmp_path / "state" / "downloads"
     return sorted(path.suffix for path in top.iterdir() if path.name != "lock") if top.exists() else []
 
 
 def cutting(*cuts, etag='"1"', **options):
-    """Return a handler that ends the connection after so many bytes of the body, for each request in turn."""
+    """Return a handler that ends the connection after this number of bytes of the body, for each request in turn."""
     rest = list(cuts)
 
     def handle(asked):
@@ -73,7 +73,7 @@ def cutting(*cuts, etag='"1"', **options):
 
 
 async def test_a_file_is_private_and_whole(tmp_path):
-    """The content is on disk, for the agent alone, as are its hash and size."""
+    """Only the agent can read the file, and the recorded hash and size are correct."""
     with serving(lambda asked: asked.answer("200 OK", BODY)) as server:
         fetched = await fetch(downloads(tmp_path), f"{server.url}/x")
     assert (fetched.size, fetched.sha256) == (len(BODY), SHA)
@@ -84,7 +84,7 @@ async def test_a_file_is_private_and_whole(tmp_path):
 
 @pytest.mark.parametrize("validator", [{"ETag": '"a"'}, {"ETag": 'W/"a"'}, OLD])
 async def test_a_recheck_of_current_content_is_one_small_request(tmp_path, validator):
-    """The server is asked with the validator that it gave, and its 304 is believed."""
+    """The request has the server's validator, and the answer 304 means that the content is current."""
 
     def handle(asked):
         known = asked.headers.get("if-none-match") or asked.headers.get("if-modified-since")
@@ -113,7 +113,7 @@ async def test_a_recent_modification_time_is_no_validator(tmp_path):
 
 
 async def test_content_with_the_declared_hash_is_not_asked_for_again(tmp_path):
-    """The cache has it, by any algorithm."""
+    """The cache is used for a hash of any algorithm."""
     with serving(lambda asked: asked.answer("200 OK", BODY)) as server:
         await fetch(downloads(tmp_path), server.url, Digest("sha256", SHA))
         await fetch(downloads(tmp_path), server.url, Digest("md5", hashlib.md5(BODY).hexdigest()))
@@ -122,7 +122,7 @@ async def test_content_with_the_declared_hash_is_not_asked_for_again(tmp_path):
 
 
 async def test_a_broken_transfer_is_continued(tmp_path):
-    """Each further request asks for the rest, of the same version."""
+    """Each further request asks for the rest of the same version."""
     with serving(cutting(1000, 200_000)) as server:
         fetched = await fetch(downloads(tmp_path), server.url, Digest("sha256", SHA))
     assert content(fetched) == BODY
@@ -204,7 +204,7 @@ def test_what_a_killed_agent_has_left_is_continued_and_never_taken_for_whole(tmp
 
 
 async def test_a_part_of_another_boot_is_not_continued(tmp_path, monkeypatch):
-    """A power failure may have left holes in it."""
+    """A power failure may have left holes in the part."""
     with serving(cutting(1000, 0)) as server:
         with pytest.raises(Temporary, match="bytes too early"):
             await fetch(downloads(tmp_path), server.url)
@@ -215,7 +215,7 @@ async def test_a_part_of_another_boot_is_not_continued(tmp_path, monkeypatch):
 
 
 async def test_a_cached_file_that_was_changed_is_fetched_again(tmp_path):
-    """The description of content fits exactly one file."""
+    """The recorded description fits exactly one file."""
     with serving(lambda asked: asked.answer("200 OK", BODY, ETag='"1"')) as server:
         await fetch(downloads(tmp_path), server.url, Digest("sha256", SHA))
         (data,) = (tmp_path / "state/downloads").glob("*.data")
@@ -226,7 +226,7 @@ async def test_a_cached_file_that_was_changed_is_fetched_again(tmp_path):
 
 
 async def test_a_wrong_hash_is_refused_and_leaves_nothing(tmp_path):
-    """Both hashes are named; the next attempt begins anew."""
+    """The error has both hashes; the next attempt starts from the beginning."""
     with serving(lambda asked: asked.answer("200 OK", BODY, ETag='"1"')) as server:
         for _ in range(2):
             with pytest.raises(WrongDigest, match=f"its sha256 is {SHA}, but source_hash says 00"):
@@ -237,7 +237,7 @@ async def test_a_wrong_hash_is_refused_and_leaves_nothing(tmp_path):
 
 @pytest.mark.parametrize(("length", "told"), [(len(BODY) + 1, "bytes too early"), (3 << 20, "larger than 2 MiB")])
 async def test_a_length_that_is_too_great_is_refused(tmp_path, length, told):
-    """A part is not taken for whole, and nothing of what is too large is read."""
+    """A part does not count as the whole, and no byte of content that is too large is read."""
     server = serving(lambda asked: asked.answer("200 OK", BODY, Content_Length=length))
     with server as at, pytest.raises(HoldfastError, match=told):
         await fetch(downloads(tmp_path), at.url)
@@ -258,14 +258,14 @@ async def test_endless_content_ends_at_the_limit_and_leaves_nothing(tmp_path):
 
 
 async def test_a_silent_server_ends_the_download(tmp_path):
-    """It fails after the declared time without data."""
+    """The download fails after the declared time without data."""
     with serving(lambda asked: asked.gone()) as server, pytest.raises(Temporary, match="sent nothing for too long"):
         await fetch(downloads(tmp_path), server.url, stall=0.1)
 
 
 @pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\n"])
 async def test_a_slow_server_ends_the_download(tmp_path, head):
-    """It fails after the declared time in all, in the header, too, and other downloads go on."""
+    """The download fails after the declared total time, also in the header. Other downloads continue."""
 
     def handle(asked):
         asked.send(head)
@@ -311,7 +311,7 @@ async def test_a_cancelled_download_closes_its_connection(tmp_path):
     ],
 )
 async def test_a_redirect_that_is_not_followed(tmp_path, location, told):
-    """Redirects are bounded; no file is read, and no body of a redirect."""
+    """The number of redirects is limited; no redirect leads to a local file, and its body is not read."""
 
     def handle(asked):
         asked.send(f"HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 99999999999\r\n\r\n".encode())
@@ -323,7 +323,7 @@ async def test_a_redirect_that_is_not_followed(tmp_path, location, told):
 
 
 async def test_a_password_goes_to_its_server_alone(tmp_path):
-    """It is sent as a header, and neither to the server of a redirect, nor into a message, nor onto the disk."""
+    """The password is a header of one request, and is in no other request, message or file."""
     with serving(lambda asked: asked.answer("404 Not Found")) as other:
 
         def handle(asked):
@@ -338,7 +338,7 @@ async def test_a_password_goes_to_its_server_alone(tmp_path):
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory):
-    """Return a server's TLS context, whose authority is trusted through the environment."""
+    """Return the TLS context of a server, whose authority is trusted through the environment."""
     directory = make_certificates(tmp_path_factory.mktemp("tls"))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(directory / "own.pem", directory / "own.key")
@@ -346,7 +346,7 @@ def tls(tmp_path_factory):
 
 
 async def test_tls(tmp_path, tls, monkeypatch):
-    """Content comes over TLS; without a length its end must be that of TLS; an unknown authority is refused."""
+    """A trusted authority is accepted, an unknown one refused. Content without a length must end as TLS requires."""
     directory, context = tls
 
     def handle(asked):
@@ -369,7 +369,7 @@ async def test_tls(tmp_path, tls, monkeypatch):
 
 
 async def test_the_proxy_of_the_environment_is_used(tmp_path, monkeypatch):
-    """As `http_proxy` and `no_proxy` say."""
+    """`http_proxy` and `no_proxy` decide about the proxy."""
     monkeypatch.setenv("no_proxy", "")
     with serving(lambda asked: asked.answer("200 OK", BODY)) as server:
         monkeypatch.setenv("http_proxy", server.url)
@@ -378,7 +378,7 @@ async def test_the_proxy_of_the_environment_is_used(tmp_path, monkeypatch):
 
 
 async def test_a_url_is_fetched_once_for_all_that_wait(tmp_path):
-    """The second resource uses what the first has fetched."""
+    """The second resource uses the content that the first one has fetched."""
     with serving(lambda asked: asked.answer("200 OK", BODY)) as server:
         mine, digest = downloads(tmp_path), Digest("sha256", SHA)
         found = await asyncio.gather(*(fetch(mine, server.url, digest) for _ in range(5)))
@@ -387,7 +387,7 @@ async def test_a_url_is_fetched_once_for_all_that_wait(tmp_path):
 
 
 async def test_two_agents_do_not_disturb_each_other(tmp_path):
-    """While another process fetches a URL, this one fetches it for itself, and leaves nothing of its own."""
+    """While another process fetches a URL, this process fetches it separately, and leaves no files."""
     with serving(lambda asked: asked.answer("200 OK", BODY, ETag='"1"')) as server:
         mine = downloads(tmp_path)
         with mine._cache.entry(server.url) as entry:
@@ -399,7 +399,7 @@ async def test_two_agents_do_not_disturb_each_other(tmp_path):
 
 
 async def test_the_cache_is_bounded(tmp_path, monkeypatch):
-    """The least recently used content goes; what a caller has open stays usable; what is known of it stays."""
+    """The least recently used content is removed; open files stay usable, and the descriptions stay."""
     monkeypatch.setattr(download_cache, "BYTES", 2 << 20)
     monkeypatch.setattr(download_cache, "ENTRIES", 3)
 
@@ -423,7 +423,7 @@ async def test_the_cache_is_bounded(tmp_path, monkeypatch):
 
 
 async def test_content_that_is_not_to_be_kept_is_dropped(tmp_path):
-    """The file has no name any more, and the caller can still use it."""
+    """The file has no name any more, but the caller can still use it."""
     with serving(lambda asked: asked.answer("200 OK", BODY)) as server:
         fetched = await downloads(tmp_path).fetch(server.url, None, DownloadBounds(), print, keep=False)
     assert (content(fetched), left(tmp_path)) == (BODY, [".json"])
@@ -443,7 +443,7 @@ def full(tmp_path):
 
 @pytest.mark.usefixtures("full")
 async def test_a_full_disk(tmp_path):
-    """The download fails as one that may succeed later, and gives back the room that it took."""
+    """The download fails with a temporary error, and frees the space that it used."""
     server, told = serving(lambda asked: asked.answer("200 OK", BODY, ETag='"1"')), "the free space on the disk"
     with server as at, pytest.raises(Temporary, match=rf"cannot keep http://[^ ]+: {told}"):
         await fetch(downloads(tmp_path), at.url)
@@ -451,7 +451,7 @@ async def test_a_full_disk(tmp_path):
 
 
 async def test_progress_is_told(tmp_path, monkeypatch):
-    """A download that takes long says how far it is."""
+    """A long download reports its progress."""
     monkeypatch.setattr(transfer, "REPORT", -1.0)
     told = []
     with serving(lambda asked: asked.answer("200 OK", BODY)) as server:
@@ -472,7 +472,7 @@ async def test_progress_is_told(tmp_path, monkeypatch):
     ],
 )
 async def test_an_improper_url_is_refused_without_its_secrets(tmp_path, url, told):
-    """The message names what is wrong, and neither user nor query."""
+    """The message names the mistake, and contains neither user nor query."""
     with pytest.raises(Permanent, match=told) as refused:
         await fetch(downloads(tmp_path), url)
     assert "hidden" not in str(refused.value)

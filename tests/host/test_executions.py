@@ -1,4 +1,4 @@
-"""The reports of programs that processes begin to execute: those of the real kernel."""
+"""The real kernel reports the programs that processes begin to execute."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(bool(REFUSED), reason=REFUSED)
 
 @pytest.fixture
 def executions() -> Iterator[Executions]:
-    """The reports from now on."""
+    """Yield the reports from now on."""
     executions = Executions()
     yield executions
     executions.close()
@@ -53,7 +53,7 @@ def test_each_program_is_reported_and_no_fork(executions: Executions) -> None:
 
 
 def test_reports_that_were_lost_are_followed_by_new_ones(executions: Executions) -> None:
-    """The queue of the kernel is bounded: this one holds no five reports."""
+    """The queue of the kernel is limited; here it is too small for five reports."""
     executions._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
     subprocess.run(["sh", "-c", "/bin/true; /bin/true; /bin/true; /bin/true; /bin/true"], check=True)
     first = list(reported(executions))
@@ -66,14 +66,14 @@ def test_reports_that_were_lost_are_followed_by_new_ones(executions: Executions)
 
 @pytest.fixture
 async def watcher() -> AsyncIterator[PathWatcher]:
-    """A watcher that follows all programs."""
+    """Yield a watcher that follows all programs."""
     watcher = PathWatcher(None, Namer(programs=True))
     yield watcher
     watcher.close()
 
 
 async def test_a_program_that_ends_at_once_is_named(watcher: PathWatcher, tmp_path: Path) -> None:
-    """It was read when it began. On a busy machine that may be too late, so it has several tries."""
+    """The process is read at its start. That may be too late on a busy machine, so the test tries several times."""
     rung, file = asyncio.Event(), tmp_path / "f"
     file.touch()
     with Stranger(tmp_path / "pipes") as stranger:
@@ -88,7 +88,7 @@ async def test_a_program_that_ends_at_once_is_named(watcher: PathWatcher, tmp_pa
 async def test_a_flood_of_programs_ends_no_reader(
     watcher: PathWatcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More programs than are read: afterwards, names are told as before."""
+    """After more programs than can be read, names are reported as before."""
     monkeypatch.setattr(author_reader, "PROGRAMS", 1.0)
     monkeypatch.setattr(author_reader, "BURST_OF_PROGRAMS", 5.0)
     rung, file = asyncio.Event(), tmp_path / "f"
@@ -103,7 +103,7 @@ async def test_a_flood_of_programs_ends_no_reader(
 
 
 async def test_where_the_kernel_refuses_the_log_says_so_and_names_are_told(tmp_path: Path) -> None:
-    """Its reports exist in the first network namespace only. The process itself is still read after its change."""
+    """The kernel reports programs only in the first network namespace. A live process is named after its change."""
     program = """
         import asyncio, os, sys
         from holdfast.agent.host.namer import Namer

@@ -1,4 +1,4 @@
-"""Atomic replacement of files: no half-written file and no leftovers, whatever happens during the write."""
+"""Files are replaced atomically: no half-written file and no leftovers, whatever happens during the write."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ async def test_a_target_that_cannot_be_replaced_leaves_nothing(tmp_path):
 
 
 async def test_a_file_that_could_not_be_written_takes_no_room(tmp_path, monkeypatch):
-    """Its descriptor is closed although the error is still there: a full disk would stay full, and mounted."""
+    """The descriptor is closed while the error is still referenced; otherwise a full disk would stay full."""
 
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -1,4 +1,4 @@
-"""A user who causes a flood of events delays and loses only what is in directories that the user may write."""
+"""A flood of events by a user delays and loses only events in directories that the user may write."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUEUE = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
 
 @pytest.fixture(params=BACKENDS)
 async def watcher(request: pytest.FixtureRequest) -> AsyncIterator[PathWatcher]:
-    """A watcher with each backend."""
+    """Yield a watcher with each backend."""
     watcher = PathWatcher(backend=request.param)
     yield watcher
     watcher.close()
@@ -29,7 +29,7 @@ async def watcher(request: pytest.FixtureRequest) -> AsyncIterator[PathWatcher]:
 
 @pytest.fixture
 def own() -> Iterator[Path]:
-    """A file to which no directory leads that others can write, such as /tmp."""
+    """Yield a file below directories that no other user can write."""
     with tempfile.TemporaryDirectory(dir=Path.home()) as directory:
         file = Path(directory, "f")
         file.write_text("root's")
@@ -38,7 +38,7 @@ def own() -> Iterator[Path]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A directory that the user owns."""
+    """Return a directory that the user owns."""
     home = tmp_path / "home"
     home.mkdir()
     os.chown(home, USER, USER)
@@ -47,7 +47,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The paths that the watcher has checked again, for example after an overflow of their queue."""
+    """Return the paths that the watcher has checked again, for example after an overflow of their queue."""
     found: list[str] = []
     look = PathTree.look
     monkeypatch.setattr(
@@ -57,7 +57,7 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def flood(home: Path) -> None:
-    """Cause more events than the queue of the kernel takes, each of another name: they cannot be merged."""
+    """Cause more events than the queue of the kernel holds, each with another name, so that they cannot be merged."""
     for number in range(QUEUE // 2 + 100):
         os.close(os.open(home / f"{number}", os.O_CREAT | os.O_WRONLY))
         (home / f"{number}").unlink()
@@ -91,7 +91,7 @@ async def test_a_flood_pushes_out_no_event_of_other_directories(
 async def test_a_directory_that_users_may_write_from_now_on_pushes_out_no_event_of_others(
     watcher: PathWatcher, own: Path, tmp_path: Path, recursive: bool, looked: list[str]
 ) -> None:
-    """An administrator has given it away while it was watched. Takes a second, for tens of thousands of files."""
+    """An administrator gives away the directory while it is watched. Tens of thousands of files take a second."""
     given = tmp_path / "given"
     given.mkdir(mode=0o755)
     mine = Listener(watcher, own)
@@ -133,7 +133,7 @@ async def test_no_rest_after_events_of_a_user_delays_other_directories(
 async def test_a_watch_that_ends_during_a_rest_leaves_nothing_behind(
     watcher: PathWatcher, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its file was to be checked after the rest."""
+    """The watch ends before its file is checked at the end of the rest."""
     listener = Listener(watcher, home / "f")
     monkeypatch.setattr(path_watcher, "BUSY", -1.0)
     monkeypatch.setattr(path_watcher, "REST", 1e9)

@@ -1,4 +1,4 @@
-"""Flushes of directories: once for many files, before anything relies on them, and reported if they fail."""
+"""Directories are flushed once for many files, before anything relies on them; failures are reported."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @asynccontextmanager
 async def host(top: Path, *, durable: bool = True) -> AsyncIterator[LocalHost]:
-    """Return a real host."""
+    """Yield a real host."""
     async with LocalHost(states=top, var_dir=top / "var", durable=durable) as one:
         yield one
 

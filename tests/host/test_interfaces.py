@@ -1,4 +1,4 @@
-"""Interfaces of a host: their providers are bound once, and chosen again when grains change."""
+"""The providers of a host's interfaces are bound once, and chosen again when grains change."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_users_are_notified_when_grains_change_the_provider(host):
 
 
 async def test_deprecated_calls_are_counted_across_bindings(host, providers):
-    """By module and function; the tool is the module of an interface whose provider each caller names."""
+    """They are counted by module and function. If each caller names the provider, the module is the tool."""
 
     async def scour(self: Any) -> int:
         return 1
@@ -106,7 +106,7 @@ async def test_deprecated_calls_are_counted_across_bindings(host, providers):
 
 @pytest.mark.parametrize(("interface", "tool"), [(Pots, None), (Brushes, "red")], ids=["chosen", "named"])
 async def test_a_provider_that_is_declared_again_replaces_the_one_before(host, providers, interface, tool):
-    """As after an edit of the operator's file, without a change of grains. Users are notified once."""
+    """An edit of the operator's file declares it again, without a change of grains. Users are notified once."""
     host.context("a").interface(interface, tool)
     host.update()
     old = next(iter(host.interfaces))

@@ -1,4 +1,4 @@
-"""The keeper without its agent; `tests/plugins/test_process.py` has what it does for one."""
+"""The tests run the keeper without an agent; `tests/plugins/test_process.py` tests both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.agent.host.forkserver import program
 
 
 def test_an_agent_that_dies_before_the_process_has_started_leaves_nothing_behind(tmp_path: Path) -> None:
-    """The keeper can then tell nothing of the process, and still ends it and removes its directory."""
+    """The keeper cannot report the process to an agent, but ends it and removes its directory."""
     home = tmp_path / "home"
     home.mkdir()
     (report, told), (life, lifeline), (passed, rest) = os.pipe(), os.pipe(), os.pipe()

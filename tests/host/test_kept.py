@@ -1,4 +1,4 @@
-"""Content that repairs replace or remove is first put on the disk, privately and within bounds, or its loss is told."""
+"""Content that repairs replace or remove is first stored privately and within limits, or its loss is reported."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Site:
 
     @property
     def kept(self) -> list[str]:
-        """Names of the kept files."""
+        """Return the names of the kept files."""
         directory = self.state / "kept"
         return sorted(each.name for each in directory.iterdir()) if directory.exists() else []
 
     def file(self, content: str = "by hand\n", name: str = "motd", mode: int = 0o644) -> Path:
-        """Write a file as somebody else than the agent would."""
+        """Write a file directly, without the agent."""
         path = self.files / name
         path.write_text(content)
         path.chmod(mode)
@@ -60,7 +60,7 @@ class Site:
         return context
 
     async def written(self, path: Path, mode: int = 0o644, *, private: bool = False) -> ReplacedFile:
-        """Replace a file in a run; return what is reported."""
+        """Replace a file in a run; return the report."""
         run = self.run()
         with run.keeping(private=private):
             await run.write_file(str(path), b"declared\n", mode=mode)
@@ -71,7 +71,7 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    """A host with a directory of managed files."""
+    """Return a host with a directory of managed files."""
     return Site(tmp_path)
 
 
@@ -93,7 +93,7 @@ async def test_content_that_is_replaced_is_kept_privately(site: Site) -> None:
 
 
 async def test_a_new_file_replaces_nothing(site: Site) -> None:
-    """Nothing is reported, and no directory is made."""
+    """Nothing is reported, and no directory is created."""
     run = site.run()
     with run.keeping(private=False):
         await run.write_file(str(site.files / "new"), b"x", mode=0o644)
@@ -103,7 +103,7 @@ async def test_a_new_file_replaces_nothing(site: Site) -> None:
 
 
 async def test_equal_content_is_kept_once_and_counts_as_new(site: Site) -> None:
-    """A file that flaps takes the room of one."""
+    """A file that flaps takes the space of one file."""
     for _ in range(3):
         await site.written(site.file())
     assert site.kept == [digest("by hand\n")]
@@ -115,7 +115,7 @@ async def test_equal_content_is_kept_once_and_counts_as_new(site: Site) -> None:
 
 
 async def test_damaged_content_is_written_again(site: Site) -> None:
-    """A copy of the right name and size is compared."""
+    """The content of an existing copy is compared, not only its name and size."""
     found = await site.written(site.file())
     copy = site.state / "kept" / found.sha256
     copy.write_text("by h4nd\n")
@@ -139,7 +139,7 @@ async def test_damaged_content_is_written_again(site: Site) -> None:
 async def test_what_may_be_secret_or_is_large_is_not_kept_and_that_is_said(
     site: Site, content: str, modes: tuple[int, int], private: bool, why: str
 ) -> None:
-    """Nothing of it reaches the directory, not even its hash the report."""
+    """The directory contains no such content, and the report not even its hash."""
     found = await site.written(site.file(content, mode=modes[0]), modes[1], private=private)
 
     assert why in found.lost
@@ -148,7 +148,7 @@ async def test_what_may_be_secret_or_is_large_is_not_kept_and_that_is_said(
 
 
 async def test_removed_files_and_links_are_reported(site: Site) -> None:
-    """A whole directory: each file is kept, a link has its target, and a fifo has nothing to keep."""
+    """Of a removed directory, each file is kept, a link is reported with its target, and a fifo has no content."""
     tree = site.files / "tree"
     (tree / "inside").mkdir(parents=True)
     (tree / "inside/a").write_text("a\n")
@@ -168,7 +168,7 @@ async def test_removed_files_and_links_are_reported(site: Site) -> None:
 
 
 async def test_of_a_large_tree_the_rest_is_only_counted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One removal cannot push out everything else, nor make a record of any length."""
+    """One removal neither displaces all other content nor makes a record of any length."""
     monkeypatch.setattr(module, "MOST", 3)
     for number in range(10):
         site.file(f"{number}\n", f"{number}")
@@ -182,7 +182,7 @@ async def test_of_a_large_tree_the_rest_is_only_counted(site: Site, monkeypatch:
 
 
 async def test_the_oldest_content_makes_room(site: Site) -> None:
-    """Many drifts in a second, each with other content: the room is bounded, and the latest is there."""
+    """Many drifts within a second have different content: the space is limited, and the latest content exists."""
     site.host.kept.use(KeptBounds(room=40 * KIB), durable=False)
     for number in range(30):
         await site.written(site.file(f"drift {number}\n"))
@@ -194,7 +194,7 @@ async def test_the_oldest_content_makes_room(site: Site) -> None:
 
 
 async def test_a_clock_that_was_ahead_makes_no_content_newer(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock was a year ahead for one of thirty files. It goes in its turn, also after a restart."""
+    """The clock was a year ahead for one of thirty files. That file is removed in its turn, also after a restart."""
     bounds, now = KeptBounds(room=40 * KIB), time.time()
     year, contents = 365 * 86_400, [f"{number}".encode() for number in range(30)]
     kept = KeptFiles(str(site.state), bounds, durable=False)
@@ -221,7 +221,7 @@ async def test_what_another_process_keeps_counts(site: Site) -> None:
 
 
 async def test_one_change_fills_a_quarter_of_the_room(site: Site) -> None:
-    """The other files of the change are told to be lost."""
+    """The report lists the other files of the change as lost."""
     site.host.kept.use(KeptBounds(room=64 * KIB), durable=False)
     for number in range(8):
         site.file(f"{number}\n", f"{number}")
@@ -237,7 +237,7 @@ async def test_one_change_fills_a_quarter_of_the_room(site: Site) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
 async def test_a_full_disk_does_not_prevent_the_repair(site: Site) -> None:
-    """A real full file system: nothing is left there, and the report says why."""
+    """On a real full file system, nothing is left, and the report has the reason."""
     mounted = await asyncio.to_thread(subprocess.run, ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", site.state])
     assert mounted.returncode == 0
     try:
@@ -250,7 +250,7 @@ async def test_a_full_disk_does_not_prevent_the_repair(site: Site) -> None:
 
 
 async def test_a_directory_that_cannot_be_made_does_not_prevent_the_repair(site: Site) -> None:
-    """Something else has its name."""
+    """A file has the name of the directory."""
     (site.state / "kept").write_text("not a directory")
     found = await site.written(site.file())
 
@@ -258,7 +258,7 @@ async def test_a_directory_that_cannot_be_made_does_not_prevent_the_repair(site:
 
 
 async def test_temporaries_and_the_agents_own_files_are_not_kept(site: Site) -> None:
-    """A failed check leaves the file as it is; nothing is reported as replaced."""
+    """A failed check leaves the file unchanged, and nothing is reported as replaced."""
     own = site.state / "resources.txt"
     own.write_text("own")
     run = site.run()
@@ -295,7 +295,7 @@ async def test_content_is_on_the_disk_before_a_check_and_reported_after_it(site:
 async def test_a_file_that_cannot_be_read_is_reported_with_the_reason(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that disappears at that moment is not: nothing was replaced."""
+    """A file that disappears at that moment is not reported, because nothing was replaced."""
     reasons: list[OSError] = [OSError(errno.EIO, os.strerror(errno.EIO)), FileNotFoundError(errno.ENOENT, "gone")]
 
     def fail(*_: object) -> bytes:
@@ -312,7 +312,7 @@ async def test_a_file_that_cannot_be_read_is_reported_with_the_reason(
 
 
 async def test_owner_and_mode_that_are_changed_in_place_are_reported(site: Site) -> None:
-    """The content stays, so it is not kept."""
+    """The content does not change, so it is not kept."""
     path = site.file(mode=0o666)
     run = site.run()
     with run.keeping(private=False):
@@ -323,7 +323,7 @@ async def test_owner_and_mode_that_are_changed_in_place_are_reported(site: Site)
 
 
 async def test_outside_of_a_run_nothing_is_kept(site: Site) -> None:
-    """The keeper ends with the body."""
+    """Content that is replaced after the body of `keeping` is not kept."""
     path = site.file()
     run = site.run()
     with run.keeping(private=False):
@@ -334,7 +334,7 @@ async def test_outside_of_a_run_nothing_is_kept(site: Site) -> None:
 
 
 async def test_runs_at_the_same_time_report_their_own_files(site: Site) -> None:
-    """Also when their files are written in threads."""
+    """Files that are written in threads are reported by their runs, too."""
     paths_of = [site.file(f"{number}\n", f"{number}") for number in range(20)]
     site.host.durable = True
     found = await asyncio.gather(*(site.written(path) for path in paths_of))
@@ -343,7 +343,7 @@ async def test_runs_at_the_same_time_report_their_own_files(site: Site) -> None:
 
 
 def test_unneeded_content_is_removed_once_it_is_old(site: Site) -> None:
-    """Content whose record may not be written yet stays."""
+    """Recent content stays, because its record may not be written yet."""
     kept = site.host.kept
     names = [kept.keep(text) for text in (b"needed", b"unneeded", b"new")]
     for name in names[:2]:
@@ -355,7 +355,7 @@ def test_unneeded_content_is_removed_once_it_is_old(site: Site) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user must own the directory")
 async def test_the_owner_of_a_directory_cannot_have_others_files_kept(site: Site, tmp_path: Path) -> None:
-    """A hard link to a file that the user cannot read, and a link to it."""
+    """The user makes a hard link and a symbolic link to a file that only others can read."""
     shadow = tmp_path / "shadow"
     shadow.write_text("root's own\n")
     shadow.chmod(0o600)
@@ -394,7 +394,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 def test_kill_9_leaves_whole_files_only(site: Site) -> None:
-    """Killed at any moment: each kept file has the content that its name says, all of them are private.
+    """At any moment of a kill, each kept file is private and has the content that its name states.
 
     Takes a second: it kills 12 processes, each of which imports the agent.
     """

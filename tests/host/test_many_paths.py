@@ -1,4 +1,4 @@
-"""What concerns thousands of watched paths at once is handled in parts, so that the event loop is never held up."""
+"""Events of thousands of watched paths are handled in parts, so that the event loop is never blocked."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system,
 
 @pytest.fixture(params=BACKENDS)
 async def watcher(request: pytest.FixtureRequest) -> AsyncIterator[PathWatcher]:
-    """A watcher with each backend."""
+    """Yield a watcher with each backend."""
     watcher = PathWatcher(backend=request.param)
     yield watcher
     watcher.close()
 
 
 class Told:
-    """The watched paths that were told of an event."""
+    """The watched paths that were notified of an event."""
 
     def __init__(self, watcher: PathWatcher, paths: list[Path]) -> None:
         self._waiting: set[Path] = set()
@@ -48,7 +48,7 @@ class Told:
             self._all.set()
 
     async def longest_callback(self, *command: str | Path) -> float:
-        """Run a command; return the processor time of the longest callback until all paths were told of an event."""
+        """Run a command; return the processor time of the longest callback until all paths were notified."""
         self._waiting = set(self._paths)
         self._all.clear()
         with callbacks() as taken:
@@ -69,7 +69,7 @@ def files(directory: Path, count: int = COUNT) -> list[Path]:
 
 @pytest.fixture
 def mounted(tmp_path: Path) -> Iterator[Path]:
-    """A directory over which a test may mount a file system."""
+    """Yield a directory over which a test may mount a file system."""
     yield tmp_path / "over"
     subprocess.run(["umount", "--quiet", tmp_path / "over"], check=False)
 
@@ -86,7 +86,7 @@ async def test_a_mount_over_many_watched_files(watcher: PathWatcher, mounted: Pa
 
 
 async def test_a_link_above_many_watched_files_is_switched(watcher: PathWatcher, tmp_path: Path) -> None:
-    """As a release is switched; afterwards, changes in the new directory are reported, and not those in the old one."""
+    """A release is switched like this. Then changes in the new directory are reported, those in the old one not."""
     old, new = files(tmp_path / "old"), files(tmp_path / "new")
     current = tmp_path / "current"
     current.symlink_to("old")
@@ -101,7 +101,7 @@ async def test_a_link_above_many_watched_files_is_switched(watcher: PathWatcher,
 
 
 async def test_a_directory_with_many_watched_files_is_renamed(watcher: PathWatcher, tmp_path: Path) -> None:
-    """And back again: afterwards, changes are reported as before."""
+    """It is renamed and renamed back; then changes are reported as before."""
     watched = files(tmp_path / "here")
     told = Told(watcher, watched)
 

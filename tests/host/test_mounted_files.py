@@ -1,4 +1,4 @@
-"""A file that is a mount point, as /etc/hosts in a container: its directory does not report changes of its content."""
+"""A directory does not report content changes of a file that is a mount point, such as /etc/hosts in a container."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount 
 
 @pytest.fixture
 def health() -> Health:
-    """What the watcher reports of itself."""
+    """Return what the watcher reports of itself."""
     return Health()
 
 
 @pytest.fixture(params=BACKENDS)
 async def watcher(health: Health, request: pytest.FixtureRequest) -> AsyncIterator[PathWatcher]:
-    """A watcher with each backend."""
+    """Yield a watcher with each backend."""
     watcher = PathWatcher(health, backend=request.param, period=0.02)
     yield watcher
     watcher.close()
@@ -34,7 +34,7 @@ async def watcher(health: Health, request: pytest.FixtureRequest) -> AsyncIterat
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """The file that is mounted."""
+    """Return the file that is mounted."""
     file = tmp_path / "container/hosts"
     file.parent.mkdir()
     file.write_text("source")
@@ -43,7 +43,7 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Path:
-    """The place of the mount."""
+    """Return the mount point."""
     file = tmp_path / "etc/hosts"
     file.parent.mkdir()
     file.write_text("below")
@@ -51,7 +51,7 @@ def hosts(tmp_path: Path) -> Path:
 
 
 async def test_every_change_of_a_mounted_file_is_an_event(watcher: PathWatcher, source: Path, hosts: Path) -> None:
-    """By either of its paths, and of its mode."""
+    """A change of content by either path, or of the mode, is an event."""
     with mounted(hosts, "--bind", str(source)):
         listener = Listener(watcher, hosts)
         for change in (
@@ -86,7 +86,7 @@ async def test_a_file_is_mounted_and_unmounted_while_it_is_watched(
 async def test_mounted_files_below_a_recursively_watched_directory(
     watcher: PathWatcher, source: Path, hosts: Path
 ) -> None:
-    """One that is mounted at the start, and one that is mounted later: its content is another one then."""
+    """One file is mounted at the start; another one is mounted later, which changes the visible content."""
     other = hosts.with_name("resolv.conf")
     other.touch()
     with mounted(hosts, "--bind", str(source)):
@@ -108,7 +108,7 @@ async def test_mounted_files_below_a_recursively_watched_directory(
 async def test_a_mounted_file_that_the_kernel_refuses_to_watch_is_polled(
     watcher: PathWatcher, health: Health, source: Path, hosts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until the kernel accepts it; health says so."""
+    """Polling ends when the kernel accepts the watch; health reports it until then."""
     add = InotifyWatches.add
 
     def refuse(self: InotifyWatches, path: str, mask: int, *, follow: bool) -> object:

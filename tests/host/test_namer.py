@@ -1,4 +1,4 @@
-"""Who changes a watched path: real processes, named by the real kernel."""
+"""The watcher names the process that changes a path; the processes and the kernel are real."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Watch:
         self.subscription: Subscription = watcher.subscribe(map(str, paths), self.rung.set, recursive=recursive)
 
     async def who(self, *pids: int, anybody: bool = False) -> Author | None:
-        """Return who has caused the next event. On a busy machine, wait until it is one of these, or anybody."""
+        """Return the process that caused the next event. On a busy machine, wait until it is one of these, or any."""
         async with asyncio.timeout(DEADLINE):
             await self.rung.wait()
             self.rung.clear()
@@ -50,7 +50,7 @@ class Watch:
 
 @pytest.fixture
 async def watcher() -> AsyncIterator[PathWatcher]:
-    """A watcher that names processes."""
+    """Yield a watcher that names processes."""
     watcher = PathWatcher(None, Namer())
     yield watcher
     watcher.close()
@@ -58,14 +58,14 @@ async def watcher() -> AsyncIterator[PathWatcher]:
 
 @pytest.fixture
 def stranger(tmp_path: Path) -> Iterator[Stranger]:
-    """A shell of somebody else."""
+    """Yield a shell that does not belong to the agent."""
     with Stranger(tmp_path / "pipes") as stranger:
         yield stranger
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A file to watch."""
+    """Return a file to watch."""
     (tmp_path / "d").mkdir()
     path = tmp_path / "d" / "f"
     path.write_text("declared\n")
@@ -73,7 +73,7 @@ def file(tmp_path: Path) -> Path:
 
 
 async def test_a_process_that_writes_is_named(watcher: PathWatcher, stranger: Stranger, file: Path) -> None:
-    """By its command line, its number and its user, because it still exists."""
+    """The name has command line, number and user, because the process still exists."""
     watch = Watch(watcher, file)
     await stranger.did(f"echo x > {file}")
     author = await watch.who(stranger.pid)
@@ -95,7 +95,7 @@ async def test_a_process_that_writes_is_named(watcher: PathWatcher, stranger: St
     ],
 )
 async def test_every_kind_of_change_is_named(watcher: PathWatcher, stranger: Stranger, file: Path, line: str) -> None:
-    """Also a change of a directory above the file. A program that has ended at once is told by its number."""
+    """Changes of a directory above the file count, too. A program that has ended at once is shown by its number."""
     watch = Watch(watcher, file)
     await stranger.did(line.format(file, file.parent))
     author = await watch.who(anybody=True)
@@ -104,7 +104,7 @@ async def test_every_kind_of_change_is_named(watcher: PathWatcher, stranger: Str
 
 
 async def test_the_target_of_a_link_counts(watcher: PathWatcher, stranger: Stranger, file: Path) -> None:
-    """Whoever changes what a watched link leads to changes the path."""
+    """A process that changes the target of a watched link changes the path."""
     link = file.parent.parent / "link"
     link.symlink_to(file)
     watch = Watch(watcher, link)
@@ -136,7 +136,7 @@ async def test_a_change_before_the_question_is_not_named(watcher: PathWatcher, s
 async def test_the_last_of_several_processes_is_named(
     watcher: PathWatcher, stranger: Stranger, file: Path, tmp_path: Path
 ) -> None:
-    """Its content is the one that the repair finds."""
+    """The repair finds the content that the last process wrote."""
     watch = Watch(watcher, file)
     with Stranger(tmp_path / "more") as second:
         await stranger.did(f"echo x > {file}")
@@ -146,7 +146,7 @@ async def test_the_last_of_several_processes_is_named(
 
 
 async def test_the_agent_and_its_children_are_not_named(watcher: PathWatcher, stranger: Stranger, file: Path) -> None:
-    """Their changes are repairs: after one, the stranger whose change it repairs is still the last."""
+    """Their changes are repairs: after a repair, the stranger who caused it is still the last one."""
     watch = Watch(watcher, file)
     file.write_text("x")
     assert await watch.who() is None
@@ -160,7 +160,7 @@ async def test_the_agent_and_its_children_are_not_named(watcher: PathWatcher, st
 
 
 async def test_the_command_line_of_an_untrusted_user_is_not_read(watcher: PathWatcher) -> None:
-    """It lies in memory that its owner can make unreadable for ever; its name and user are the kernel's."""
+    """The user can make that memory unreadable for ever. Name and user of the process come from the kernel."""
     nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
     with open_directory() as directory, Stranger(directory / "pipes", *nobody) as stranger:
         file = directory / "f"
@@ -173,7 +173,7 @@ async def test_the_command_line_of_an_untrusted_user_is_not_read(watcher: PathWa
 
 
 async def test_the_user_of_the_login_is_named(watcher: PathWatcher, file: Path, tmp_path: Path) -> None:
-    """It stays the same through sudo."""
+    """The login user stays the same through sudo."""
     watch = Watch(watcher, file)
     login = ("sh", "-c", 'echo 1 > /proc/self/loginuid; exec "$@"', "login")
     with Stranger(tmp_path / "pipes", *login) as stranger:
@@ -185,7 +185,7 @@ async def test_the_user_of_the_login_is_named(watcher: PathWatcher, file: Path, 
 
 
 def test_a_process_that_has_ended_is_told_by_its_number() -> None:
-    """Nothing is guessed, even if another process has its number now."""
+    """The watcher guesses nothing, even if another process has the number now."""
     with subprocess.Popen(["true"]) as child:
         ended = os.pidfd_open(child.pid)
     try:
@@ -214,7 +214,7 @@ async def test_later_events_of_a_process_that_has_ended_are_its_own(
 
 
 async def test_without_the_capability_nobody_is_named_and_everything_is_reported() -> None:
-    """The watch is inotify's; the refusal is asked for once."""
+    """The inotify backend watches the path, and the author of the change is unknown."""
     program = """
         import asyncio, sys
         from holdfast.agent.host.namer import Namer
@@ -239,7 +239,7 @@ async def test_without_the_capability_nobody_is_named_and_everything_is_reported
 
 
 async def test_a_thread_that_hangs_delays_no_event(watcher: PathWatcher, stranger: Stranger, file: Path) -> None:
-    """When it goes on, names are told again, also of the changes meanwhile."""
+    """When the thread continues, it names processes again, also for earlier changes."""
     watch, free = Watch(watcher, file), threading.Event()
     reader = watcher._namer._reader  # type: ignore[union-attr]
     hangs = threading.Event()
@@ -308,7 +308,7 @@ async def test_events_leave_no_descriptor_behind(watcher: PathWatcher, stranger:
 async def test_what_is_remembered_is_bounded(
     watcher: PathWatcher, stranger: Stranger, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The entries that were changed last are kept."""
+    """The watcher keeps the entries that were changed last."""
     monkeypatch.setattr(author_reader, "KEPT", 10)
     watch = Watch(watcher, file.parent, recursive=True)
     await stranger.did(f"for i in $(seq 100); do echo x > {file}$i; done")

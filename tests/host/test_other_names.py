@@ -1,4 +1,4 @@
-"""Changes of files that cause no event for their path: through another hard link, or through a memory map."""
+"""A change through another hard link or a memory map causes no event for the path, but is found."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Heard:
 
 @pytest.fixture(params=BACKENDS)
 async def watcher(request):
-    """Return a watcher with short rounds."""
+    """Yield a watcher with short rounds."""
     watcher = PathWatcher(sweep=ROUND, backend=request.param)
     yield watcher
     watcher.close()

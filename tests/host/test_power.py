@@ -1,4 +1,4 @@
-"""Signals of logind and of systemd about shutdown and sleep, over a real bus on which the tests play both."""
+"""Logind and systemd signal shutdown and sleep over a real bus; the tests play both."""
 
 from __future__ import annotations
 

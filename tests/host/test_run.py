@@ -1,4 +1,4 @@
-"""Real commands: output, limits, and no process that outlives its purpose."""
+"""Real commands have output and limits, and leave no process behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands of hostile users: in which directory they run, and what they can delay."""
+"""Commands of hostile users run only in permitted directories, and delay nothing else."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def _fork_server():
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """Return a public directory that contains a private directory of root and a directory of the user."""
+    """Yield a public directory that contains a private directory of root and a directory of the user."""
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
         top.chmod(0o755)
@@ -159,7 +159,7 @@ class Held:
 
 @pytest.fixture
 async def held(place):
-    """Return such a program."""
+    """Yield such a program."""
     found = Held(place / "users/held")
     yield found
     found.close()
@@ -223,7 +223,7 @@ async def test_root_enters_the_directory_that_was_checked(place, monkeypatch):
 
 
 async def test_an_unsafe_home_of_root(place, monkeypatch):
-    """A command of root then has the home of the account, and runs there: tools read settings in `HOME`."""
+    """A command of root has the home of the account instead, and runs there: tools read settings in `HOME`."""
     link(place / "users/link", place / "secret")
     (place / "users/of-root").mkdir()
     for path in (place / "users", "/tmp", *(place / f"users/{name}" for name in ("link", "of-root", "missing"))):

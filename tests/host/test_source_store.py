@@ -1,4 +1,4 @@
-"""Copies of sources: health reports a copy that could not be made, as long as it is needed, and it is tried again."""
+"""Health reports a source whose copy failed while the copy is needed; copying is tried again."""
 
 from __future__ import annotations
 

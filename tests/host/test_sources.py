@@ -1,4 +1,4 @@
-"""Sources: every form of URL, and every way in which a source can be unavailable."""
+"""Sources have several forms of URL, and can be unavailable in several ways."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def web():
-    """Return the address of the server."""
+    """Yield the address of the server."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()

@@ -1,4 +1,4 @@
-"""Changes of the machine that the kernel reports."""
+"""The kernel reports changes of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches of what has no path: resources share one descriptor for each topic."""
+"""Resources that watch something without a path share one descriptor for each topic."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Source:
         return self.ends[0].fileno()
 
     def take(self) -> bool:
-        """Read what is there."""
+        """Read the available data."""
         self.ends[0].recv(100)
         return self.news
 
@@ -44,7 +44,7 @@ class Source:
 
 @pytest.fixture
 def made(monkeypatch):
-    """The sources that were opened."""
+    """Return the sources that were opened."""
     made = []
 
     def make():
@@ -74,7 +74,7 @@ async def test_two_watches_share_a_descriptor_and_both_hear_of_each_change(made)
 
 
 async def test_what_is_no_change_of_the_topic_is_not_reported(made):
-    """Such as a message about another kind of device."""
+    """A message about another kind of device, for example, is not reported."""
     watches = TopicWatches()
     async with contextlib.aclosing(watches.watch("swaps")) as watch:
         await anext(watch)
@@ -90,7 +90,7 @@ async def test_what_is_no_change_of_the_topic_is_not_reported(made):
 
 
 async def test_a_topic_that_the_kernel_does_not_report_is_an_error_that_may_pass(monkeypatch):
-    """The engine tries again, and checks the resource meanwhile."""
+    """The engine tries again, and checks the resource until the watch works."""
 
     def fail():
         raise OSError(errno.EACCES, "Permission denied")
@@ -102,7 +102,7 @@ async def test_a_topic_that_the_kernel_does_not_report_is_an_error_that_may_pass
 
 @pytest.mark.parametrize("topic", sorted(TOPICS))
 async def test_each_topic_can_be_watched_on_this_machine(tmp_path, topic):
-    """By the context of a resource; the watch is armed at once."""
+    """The context of a resource opens the watch, which is armed at once."""
     async with (
         LocalHost(states=tmp_path, var_dir=tmp_path / "var") as host,
         contextlib.aclosing(host.context("x").watch_kernel(topic)) as watch,

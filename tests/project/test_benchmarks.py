@@ -85,7 +85,7 @@ def rows(script: str) -> set[str]:
 
 
 def test_each_benchmark_is_tested() -> None:
-    """A new script needs an entry here."""
+    """A new script needs an entry in this module."""
     scripts = {path.stem for path in BENCH.glob("*.py")}
     assert scripts == SMALL.keys() | OTHERS.keys(), "add the script to SMALL, or to OTHERS with the reason"
 

@@ -1,4 +1,4 @@
-"""One word for one thing: no two classes of the package have the same name."""
+"""No two classes of the package have the same name."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def commands() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(("page", "words"), sorted(set(commands())))
 def test_every_command_in_the_documentation_exists(page: str, words: str) -> None:
-    """Its verb and its options exist; nothing is run."""
+    """The verb and the options of each command exist; nothing is run."""
     command: click.Command = cli
     args = shlex.split(words.replace("...", ""))
     context = cli.make_context("holdfast", args, resilient_parsing=False)
@@ -108,7 +108,7 @@ def _placed(files: dict[str, str]) -> dict[str, str]:
 
 
 def test_pictures_show_the_examples(tmp_path: Path) -> None:
-    """`holdfast show graph --format svg` of each example with a picture yields the same picture again."""
+    """`holdfast show graph --format svg` draws each picture of an example again without a difference."""
     (tmp_path / "grains.yaml").write_text("os_family: Debian\nid: web\n")
     for picture in sorted((DOCS / "pictures").glob("*.svg")):
         example = DOCS.parent / "config/examples" / picture.stem

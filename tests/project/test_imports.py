@@ -20,7 +20,7 @@ def test_no_modules_import_each_other() -> None:
 
 
 def test_packages_load_none_of_their_modules() -> None:
-    """Otherwise an import of one module would load all of them. `paths` is an exception: one API in several modules."""
+    """An import of one module does not load all others. `paths` is an exception: one API in several modules."""
     graph = grimp.build_graph("holdfast", exclude_type_checking_imports=True, cache_dir=None)
     loaded = {
         name: below

@@ -1,4 +1,4 @@
-"""Tests in several processes, as `scripts/test` runs them."""
+"""Tests run in several processes, as `scripts/test` does it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The core of a provider is short, and stands at the beginning of its class, where an author looks for it."""
+"""The core of a provider is short and is at the beginning of its class, where an author looks for it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def built_in() -> Iterator[type]:
 
 
 def asked(provider: type) -> set[str]:
-    """Return the names of the functions that the bases of a provider ask for."""
+    """Return the names of the functions that the bases of a provider require."""
     return {
         name
         for base in provider.__mro__
@@ -67,7 +67,7 @@ def is_first(source: str, core: set[str]) -> bool:
 
 
 def test_the_core_of_a_provider_has_at_most_60_lines():
-    """As many as one can read at a glance; what a tool can do besides comes on top."""
+    """A reader can read that many lines at a glance; further functions of a tool follow the core."""
     found = {provider.__name__: length(inspect.getsource(provider), asked(provider)) for provider in built_in()}
 
     assert found["Zypper"] > 20
@@ -76,7 +76,7 @@ def test_the_core_of_a_provider_has_at_most_60_lines():
 
 
 def test_the_core_of_a_provider_comes_first():
-    """Helpers and further functions follow."""
+    """Helpers and further functions follow the core."""
     others = [each.__name__ for each in built_in() if not is_first(inspect.getsource(each), asked(each))]
     assert not others, "move the abstract functions of the base to the beginning of the class"
 
@@ -103,12 +103,12 @@ SOURCE = '''class Tool(Base):
 
 
 def test_what_counts_as_a_line():
-    """Attributes and functions of the core, as they are written."""
+    """The lines are the attributes and functions of the core, as they are written."""
     assert length(SOURCE, {"_query"}) == 3 + 4
     assert length(SOURCE, {"_query", "_helper"}) == 3 + 4 + 1
 
 
 @pytest.mark.parametrize(("core", "first"), [({"_query"}, True), ({"_query", "_helper"}, True), ({"_helper"}, False)])
 def test_what_counts_as_first(core: set[str], first: bool):
-    """A constructor may precede it."""
+    """A constructor may precede the core."""
     assert is_first(SOURCE, core) == first

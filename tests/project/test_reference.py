@@ -1,4 +1,4 @@
-"""resources/builtin.py, docs/calls.md and the pages of docs/kinds and docs/interfaces are what the classes give."""
+"""resources/builtin.py, docs/calls.md and the pages of docs/kinds and docs/interfaces agree with the classes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_names_of_kinds_interfaces_and_providers_are_fresh() -> None:
 
 
 def test_the_messages_of_plugins_for_typescript_are_fresh() -> None:
-    """They are those of provider.proto."""
+    """The messages equal those of provider.proto."""
     committed = (ROOT / "agent/plugins/typescript/messages.ts").read_text(encoding="utf-8")
     assert committed == typescript_messages.written(), "run scripts/reference, and commit what it writes"
 

@@ -161,7 +161,7 @@ def test_no_module_is_too_long_to_be_read_at_once() -> None:
 
 
 def test_no_line_of_code_is_longer_than_120_columns() -> None:
-    """Also no line that ends with a pragma, which ruff leaves out."""
+    """The limit includes lines that end with a pragma, which ruff ignores."""
     files = modules()
     found = [
         f"{file}:{number}"
@@ -175,7 +175,7 @@ def test_no_line_of_code_is_longer_than_120_columns() -> None:
 
 
 def test_no_paragraph_of_a_document_has_a_line_of_more_than_120_columns() -> None:
-    """Tables, code and the pages that are made from classes may have longer ones."""
+    """Tables, code and the pages that are generated from classes may have longer lines."""
     found = [
         f"{page}:{number}"
         for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))
@@ -203,5 +203,5 @@ def test_no_line_of_typescript_has_more_than_120_columns() -> None:
 
 
 def in_blank(block: re.Match[str]) -> str:
-    """Return as many empty lines as a block has."""
+    """Return as many empty lines as a block has lines."""
     return "\n" * block[0].count("\n")

@@ -1,4 +1,4 @@
-"""Waits in the tests: all have the same deadline, because a short one fails on a busy machine."""
+"""All waits in the tests have the same deadline, because a short one fails on a busy machine."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def _short(tree: ast.AST, *, virtual: bool) -> Iterator[int]:
     ],
 )
 def test_a_deadline_of_its_own_is_found(text: str, found: bool) -> None:
-    """A number of seconds, given by position or by name."""
+    """The test finds a number of seconds, given by position or by name."""
     assert bool([*short(text)]) is found
 
 
 def test_all_waits_have_the_common_deadline() -> None:
-    """`DEADLINE` of tests/support/deadline.py; the tests of the engine run in virtual time."""
+    """The deadline is `DEADLINE` of tests/support/deadline.py; the tests of the engine run in virtual time."""
     files = {path for path in TESTS.rglob("*.py") if TESTS / "engine" not in path.parents}
     found = [f"{path}:{line}" for path in sorted(files) for line in short(path.read_text())]
     assert not found, "wait with DEADLINE of tests/support/deadline.py"

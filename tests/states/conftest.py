@@ -108,7 +108,7 @@ def compile_tree(tmp_path: Path) -> Callable[..., Compilation]:
 
 @pytest.fixture
 def problems(compile_tree) -> Callable[..., list[Any]]:
-    """The problems of a tree."""
+    """Return the problems of a tree."""
 
     def run(files: Mapping[str, str] | str, *sls: str, **more: Any) -> list[Any]:
         with pytest.raises(CompileError) as caught:

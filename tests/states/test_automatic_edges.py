@@ -1,4 +1,4 @@
-"""Automatic edges: each rule, what turns them off, and when there are none.
+"""Automatic edges: each rule, the arguments that turn them off, and states without edges.
 
 A search without an index finds the same edges.
 """
@@ -190,7 +190,7 @@ def test_no_edges(states: tuple[Any, ...]) -> None:
 
 
 def test_a_package_waits_for_all_earlier_repositories() -> None:
-    """Not for a later one: the order of the states decides."""
+    """A later repository does not count: the order of the states decides."""
     lines = [LINE, LINE.replace("stable", "testing"), LINE.replace("stable", "old")]
     states = [("pkgrepo.managed", line) for line in lines]
     found = edges(*states[:2], ("pkg.installed", "lamp"), states[2])
@@ -207,7 +207,7 @@ def test_a_service_waits_for_all_files_of_its_unit() -> None:
 
 
 def test_of_several_equal_offers_only_the_last_earlier_one_gives_an_edge() -> None:
-    """The others come before it anyway, so that any number of them costs the same."""
+    """The other offers precede it anyway, so any number of them costs the same."""
     twice = ("file.directory", "/srv", {"mode": "0755"})
 
     assert automatic(declared(twice, twice, ("file.managed", "/srv/a"), twice)).edges == {2: (1,)}

@@ -1,4 +1,4 @@
-"""Templates call functions of interfaces that only look, by a provider of their own; nothing waits for the loop."""
+"""Templates call reading functions of interfaces, through a separate provider; no call waits for the event loop."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def call(name: str, *args: Any, grains: Any = None, options: Any = None, **kwarg
 
 @pytest.fixture
 def dpkg_version() -> str:
-    """The installed version of dpkg."""
+    """Return the installed version of dpkg."""
     command = ["dpkg-query", "-Wf", "${Version}", "dpkg"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
@@ -62,7 +62,7 @@ async def test_a_template_reads_packages_while_the_loop_of_the_agent_waits(dpkg_
 
 
 def test_without_a_provider_no_package_is_installed():
-    """States for another host can be checked here."""
+    """A check of states for another host needs no provider."""
     other = {"os_family": "Other"}
 
     assert call("pkg.version", "dpkg", grains=other) == ""
@@ -75,7 +75,7 @@ def test_without_a_provider_no_package_is_installed():
     [("pkg.install", "it changes this host"), ("service.restart", "use a state of 'service'")],
 )
 def test_a_function_that_changes_something_is_refused_when_compiled(tmp_path, name, told):
-    """The error has the line, and says what to use."""
+    """The error has the line and names the alternative."""
     (tmp_path / "a.sls").write_text(f"# one\n{{% set x = salt['{name}']('nginx') %}}\n")
     renderer = Renderer(tmp_path)
     renderer.begin(Tree(tmp_path), HostView(DEBIAN))
@@ -104,7 +104,7 @@ def test_a_template_fetches_no_lists_of_packages(monkeypatch, arguments):
 
 
 def test_the_examples_of_the_page_compile(tmp_path):
-    """Those of docs/calls.md, in YAML and in a template."""
+    """The examples of docs/calls.md, in YAML and in a template, compile."""
     page = (Path(__file__).parents[2] / "docs/calls.md").read_text(encoding="utf-8")
     states, template = (re.findall(rf"```{form}\n(.*?)```", page, re.DOTALL) for form in ("yaml", "jinja"))
     (tmp_path / "nginx.conf").write_text("the source of the example\n")
@@ -119,7 +119,7 @@ def test_the_examples_of_the_page_compile(tmp_path):
 
 
 def test_a_checksum_is_checked(tmp_path):
-    """In Salt's three forms."""
+    """The checksum may have each of Salt's three forms."""
     file = tmp_path / "f"
     file.write_bytes(b"x")
     digest = hashlib.sha256(b"x").hexdigest()
@@ -147,7 +147,7 @@ async def test_commands_of_a_call_are_bounded(monkeypatch):
 
 
 async def test_a_failed_command_is_an_error_if_it_is_checked():
-    """As with the host of the agent."""
+    """The host of a call behaves like the host of the agent."""
     host = interfaces.LookingHost(HostView())
 
     with pytest.raises(Permanent, match="sh ended with status 3: no"):
@@ -156,7 +156,7 @@ async def test_a_failed_command_is_an_error_if_it_is_checked():
 
 
 def test_a_call_that_takes_too_long_is_an_error(monkeypatch):
-    """The template fails; it does not hang."""
+    """The template fails after the time limit."""
 
     async def never(_: Any) -> None:
         await asyncio.Event().wait()
@@ -168,7 +168,7 @@ def test_a_call_that_takes_too_long_is_an_error(monkeypatch):
 
 
 def test_a_call_that_blocks_its_thread_ends_with_its_deadline(monkeypatch):
-    """Nothing can end such a provider; further calls do not wait for it, and start no further threads."""
+    """Nothing can stop such a provider. Further calls neither wait for it nor start threads."""
     release = threading.Event()
 
     async def block(_: Any) -> str:
@@ -192,7 +192,7 @@ def test_a_call_that_blocks_its_thread_ends_with_its_deadline(monkeypatch):
 
 
 def test_a_timeout_of_the_provider_itself_is_its_own_error():
-    """It is not that of the call."""
+    """A timeout that the provider raises is not reported as the timeout of the call."""
 
     async def late(_: Any) -> None:
         raise TimeoutError("no answer from the mirror")
@@ -203,7 +203,7 @@ def test_a_timeout_of_the_provider_itself_is_its_own_error():
 
 @pytest.mark.parametrize("managed", [False, True], ids=["state file", "managed file"])
 def test_an_exit_of_a_provider_fails_the_template_only(tmp_path, monkeypatch, managed):
-    """It does not end the agent."""
+    """The exit does not end the agent."""
 
     class Leaving:
         async def list_installed(self, names: Sequence[str] = ()) -> None:
@@ -226,7 +226,7 @@ def test_an_exit_of_a_provider_fails_the_template_only(tmp_path, monkeypatch, ma
 
 
 def test_a_call_of_a_template_has_no_bus_and_no_watch():
-    """Providers get errors that say so."""
+    """A provider that needs one of them gets an error that names it."""
     host = interfaces.LookingHost(HostView())
 
     with pytest.raises(BusError, match="no connection to D-Bus"):
@@ -240,10 +240,10 @@ def test_a_call_of_a_template_has_no_bus_and_no_watch():
 
 @pytest.fixture
 def other_init() -> Iterator[None]:
-    """A host whose services another provider than systemd manages."""
+    """Declare a host whose services another provider than systemd manages."""
 
     class Other(Provider):
-        """Knows one service."""
+        """A provider of one service."""
 
         implements = ServiceInterface
         confine = Confine(grains={"init": ("other-init",)})
@@ -271,7 +271,7 @@ def test_another_provider_than_systemd_answers_for_services():
 
 
 def test_unit_files_answer_for_services_of_systemd(tmp_path, monkeypatch):
-    """A unit, an instance of a template, and a link of an enabled unit."""
+    """The files are a unit, an instance of a template, and a link of an enabled unit."""
     monkeypatch.setattr(interfaces, "UNITS", (tmp_path,))
     (tmp_path / "a.service").write_text("")
     (tmp_path / "tty@.service").write_text("")
@@ -296,13 +296,13 @@ def test_unit_files_answer_for_services_of_systemd(tmp_path, monkeypatch):
     ],
 )  # fmt: skip
 def test_versions_are_ordered_by_debians_rules(a, b, order):
-    """Both directions."""
+    """The comparison is correct in both directions."""
     assert (compare_versions(a, b), compare_versions(b, a)) == (order, -order)
 
 
 @needs_dpkg
 def test_versions_are_ordered_as_by_dpkg():
-    """Random versions, many of which differ only at their end."""
+    """The versions are random, and many of them differ only at their end."""
     draw = random.Random(5)
 
     def version() -> str:

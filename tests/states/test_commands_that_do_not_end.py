@@ -1,4 +1,4 @@
-"""Commands of templates that time out end with their child processes, and do not delay the compilation."""
+"""Templates end commands that time out, with their child processes, and continue without delay."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ FILES = {
 
 @pytest.fixture
 def tree(tmp_path):
-    """A directory with a plain file, a template, and a file that the template imports."""
+    """Return a directory with a plain file, a template, and a file that the template imports."""
     root = tmp_path / "tree"
     root.mkdir(mode=0o755)
     for name, text in FILES.items():
@@ -105,7 +105,7 @@ def test_a_change_of_an_indirect_import_is_noticed_by_every_file(tree):
 
 
 def test_a_change_of_an_imported_list_stays_in_its_file(tree):
-    """A second rendering of the same file does not see it, either."""
+    """A second rendering of the same file does not have the change, either."""
     change(tree, "words.jinja", "{% set words = [] %}")
     text = (
         "{% import 'words.jinja' as m %}{% do m.words.append(1) %}\nfirst:\n  lamp.lit:\n    - color: {{ m.words }}\n"

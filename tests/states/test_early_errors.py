@@ -113,7 +113,7 @@ def test_values_that_work_are_accepted(kind, arguments, compile_tree):
 
 
 def test_a_wrong_call_of_a_guard_is_reported_until_it_is_corrected(tmp_path):
-    """Also by a compilation in which nothing else has changed."""
+    """A compilation in which nothing else has changed reports it, too."""
     compiler, inputs = Compiler(), CompilerInputs(tmp_path, trusted_uids=frozenset({os.getuid()}))
     for written, errors in (("pkg.install", 1), ("pkg.install", 1), ("pkg.version", 0)):
         (tmp_path / "a.sls").write_text(state("test.nop", "unless: {fun: " + written + ", args: [x]}"))

@@ -59,7 +59,7 @@ def check(text):
 
 
 class Writer:
-    """Writes a state file with any indentation, any style and Jinja everywhere."""
+    """A writer of a state file with any indentation, any style and Jinja everywhere."""
 
     def __init__(self, draw: random.Random) -> None:
         self.draw = draw

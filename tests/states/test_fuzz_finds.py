@@ -64,7 +64,7 @@ FINDS = {
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
-    """One compiler for all cases."""
+    """Return one compiler for all cases."""
     return Bench(tmp_path_factory.mktemp("fuzz") / "states")
 
 

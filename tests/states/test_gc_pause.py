@@ -24,7 +24,7 @@ class Ring:
 
 @pytest.fixture
 def collector() -> Iterator[GcPolicy]:
-    """A policy in force; objects that other code has frozen do not count."""
+    """Yield a policy in force, without objects that other code has frozen."""
     gc.unfreeze()
     gc.collect()
     collector = GcPolicy()
@@ -147,7 +147,7 @@ def test_short_work_is_collected_less_often() -> None:
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_threads_share_one_arena_of_the_c_library(shared: bool) -> None:
-    """Otherwise a thread gets an arena of its own, which malloc_info(3) lists."""
+    """Without `share_arena`, malloc_info(3) lists a separate arena of the thread."""
     code = (
         "import ctypes, threading\n"
         "from holdfast.states.gc_pause import share_arena\n"

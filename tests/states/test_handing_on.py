@@ -39,7 +39,7 @@ class Tree:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    """An empty tree."""
+    """Return an empty tree."""
     return Tree(tmp_path)
 
 
@@ -49,7 +49,7 @@ def text_of(id_: str, text: str, more: str = IN) -> str:
 
 
 def test_a_template_has_all_texts_in_order_without_repetition(tree: Tree):
-    """Texts of several states and of several accumulators; data are handed on as they are."""
+    """The texts come from several states and accumulators; data stay data."""
     states = text_of("one", "'80'") + text_of("two", "['81', '80']")
     states += f"other: {{file.accumulated: [{{filename: /etc/app}}, {{text: {{a: [1]}}}}, {IN}]}}\n"
     resource = tree.call(states + FILE, "file.managed[/etc/app]").resource
@@ -58,7 +58,7 @@ def test_a_template_has_all_texts_in_order_without_repetition(tree: Tree):
 
 
 def test_a_changed_text_changes_the_state_of_the_file_alone(tree: Tree):
-    """The compiler keeps its results, and yet the file has the new text; without the text it is as before."""
+    """Cached results get the new text; after its removal, they are as before."""
     other = "/etc/other:\n  file.managed: [{contents: x}]\n"
     first = {call.identity: call for call in tree.compile(text_of("one", "a") + FILE + other).calls}
     second = {call.identity: call for call in tree.compile(text_of("one", "b") + FILE + other).calls}
@@ -71,7 +71,7 @@ def test_a_changed_text_changes_the_state_of_the_file_alone(tree: Tree):
 
 
 def test_a_file_without_a_template_is_left_alone(tree: Tree):
-    """The low data are those of the state file in any case."""
+    """The low data are those of the state file with and without a template."""
     states = text_of("one", "a") + "/etc/app: {file.managed: [{contents: x}]}\n"
     call = tree.call(states, "file.managed[/etc/app]")
 

@@ -1,4 +1,4 @@
-"""Calls about other hosts, and about names, alternatives and git checkouts of this host."""
+"""Calls read other hosts, and names, alternatives and git checkouts of this host."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_branch_of_a_checkout(tmp_path: Path):
 
 @pytest.fixture
 def dig(tmp_path: Path, monkeypatch) -> Path:
-    """A `dig` in the PATH that records its arguments."""
+    """Install a `dig` in the PATH that records its arguments."""
     program = tmp_path / "dig"
     program.write_text('#!/bin/sh\necho "$@" >"$0.asked"\necho alias.example.org.\necho 192.0.2.7\necho 2001:db8::7\n')
     program.chmod(0o755)
@@ -108,7 +108,7 @@ def test_dig_returns_only_addresses(dig: Path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
 def test_dig_does_not_read_the_settings_of_another_user(dig: Path, tmp_path: Path, monkeypatch):
-    """They are in `HOME`, which may be that of the user who became root."""
+    """The settings are in `HOME`, which may belong to the user who became root."""
     (tmp_path / "home").mkdir()
     os.chown(tmp_path / "home", 65534, -1)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -120,7 +120,7 @@ def test_dig_does_not_read_the_settings_of_another_user(dig: Path, tmp_path: Pat
 
 
 def test_a_dig_that_fails_or_hangs_returns_no_addresses(dig: Path, monkeypatch):
-    """The result is that of Salt, and the compiler does not wait for ever."""
+    """Salt returns the same, and the compiler waits for a limited time."""
     dig.write_text("#!/bin/sh\necho 192.0.2.7\nexit 9\n")
     assert render("salt['dig.AAAA']('x')") == "[]"
     monkeypatch.setattr(others, "TIMEOUT", 0.1)

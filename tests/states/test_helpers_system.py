@@ -84,7 +84,7 @@ def test_fstab_is_read_without_its_comments(tmp_path):
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """A directory with some files, and a link to one of them."""
+    """Return a directory with some files, and a link to one of them."""
     (tmp_path / "a/b").mkdir(parents=True)
     for name in ("x.conf", "a/Y.conf", "a/b/z"):
         (tmp_path / name).write_text("A=1\nb=2\n")

@@ -223,7 +223,7 @@ def test_caches_never_change_a_result(files, edits):
 
 @pytest.fixture
 def site(tmp_path):
-    """A directory of four files with three plain states each."""
+    """Return a directory of four files with three plain states each."""
     made = Site(tmp_path / "states")
     for sls in FILES:
         made.edit(sls, "\n".join(f"{id_}: {{lamp.lit: [{{color: 1}}]}}" for id_ in IDS if id_[0] == sls[-1]))

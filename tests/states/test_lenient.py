@@ -67,7 +67,7 @@ def test_the_error_in_strict_states_names_the_setting(problems, case):
 
 
 def test_a_suggestion_ends_with_its_question_mark(problems):
-    """What to do in the states of others is a sentence of its own."""
+    """The advice about the states of others is a separate sentence."""
     (problem,) = problems("a:\n  lamp.lit:\n    - requir: [x]\n")
 
     assert problem.hint == "did you mean 'require'? If these are not your states, name their SLS in `lenient`"
@@ -203,7 +203,7 @@ def test_only_the_states_of_a_cycle_are_left_out(compile_tree):
     ],
 )
 def test_a_requisite_on_nothing_fails_its_state_when_it_runs(compile_tree, requisite, why):
-    """As in Salt. A glob that matches nothing requires nothing, but there is no change either to wait for."""
+    """Salt does the same. A glob without matches requires nothing, and reports no change."""
     compiled = compile_tree(f"a: {{lamp.lit: [{{color: red}}, {{{requisite}}}]}}", lenient=("*",))
     (warning,) = compiled.warnings
 

@@ -29,7 +29,7 @@ def result(root, *sls):
 
 @pytest.fixture
 def root(tmp_path):
-    """A directory with one file, which imports `m`."""
+    """Return a directory with one file, which imports `m`."""
     directory = tmp_path / "states"
     directory.mkdir(mode=0o755)
     (directory / "site.sls").write_text("{% import 'm' as m %}\na: lamp.lit\n")

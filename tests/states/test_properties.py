@@ -1,4 +1,4 @@
-"""Properties of every tree: one order; no accidental influence; respected requisites; reported cycles.
+"""Properties of every tree: one order, no accidental influence, respected requisites, reported cycles.
 
 Equivalent forms give equal results.
 """

@@ -36,7 +36,7 @@ def _no_cached_trust() -> Iterator[None]:
 
 @pytest.fixture
 def top() -> Iterator[Path]:
-    """A directory of root that all users may pass, as all above it."""
+    """Yield a directory of root that all users may search, like all above it."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -44,13 +44,13 @@ def top() -> Iterator[Path]:
 
 @pytest.fixture
 def home(top: Path) -> Path:
-    """A directory of another user."""
+    """Return a directory of another user."""
     return given(directory(top / "home"))
 
 
 @pytest.fixture
 def secret(top: Path) -> Path:
-    """A file that only root may read."""
+    """Return a file that only root may read."""
     return file(top / "secret", "root's password\n", 0o600)
 
 

@@ -1,4 +1,4 @@
-"""State files: which files are read, which are refused, and the reasons."""
+"""State files: the files that are read, the files that are refused, and the reasons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ME = os.getuid()
 
 @pytest.fixture
 def root(tmp_path):
-    """A states directory with one valid file."""
+    """Return a states directory with one valid file."""
     directory = tmp_path / "tree"
     directory.mkdir(mode=0o755)
     file(directory / "good.sls", "a: lamp.lit\n")
@@ -35,7 +35,7 @@ def file(path, content):
 
 
 def compile_it(root, *sls, uid=ME):
-    """Compile a directory. Returns the IDs."""
+    """Compile a directory, and return the IDs."""
     compilation = Compiler().compile(CompilerInputs(root, sls, trusted_uids=frozenset({uid})))
     return [call.low["__id__"] for call in compilation.calls]
 
