@@ -110,7 +110,7 @@ def test_a_target_of_another_distribution_is_used_by_its_name(compiled, tmp_path
         ("failing", 3, "the target 'failing' fails: KeyError: 'something'"),
         ("escaping", 3, "the path '../kinds.md' is already used, or leads out of the directory"),
         ("missing", 64, "the target 'missing' cannot be loaded"),
-        ("listng", 64, "there is no target 'listng': did you mean 'listing'?"),
+        ("listng", 64, "there is no target 'listng'; did you mean 'listing'?"),
     ],
 )
 def test_a_target_that_cannot_be_used_is_an_error(compiled, tmp_path, target, code, told):

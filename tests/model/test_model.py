@@ -139,7 +139,7 @@ def test_the_model_is_data_for_json_with_its_version(model: SystemModel) -> None
     assert next(each for each in motd["fields"] if each["name"] == "makedirs") == {
         "name": "makedirs",
         "type": {"type": "boolean"},
-        "doc": "Make missing parent directories, too.",
+        "doc": "Create missing parent directories, too.",
         "default": False,
     }
 
