@@ -145,7 +145,7 @@ def demand_unit(value: str) -> str:
     stem, dot, suffix = value.rpartition(".")
     if dot and suffix not in UNIT_TYPES and (near := nearest(suffix, UNIT_TYPES, SURE)):
         raise ValueError(
-            f"systemd has no units of the type {suffix!r}: did you mean {stem}.{near}? Write {value}.service for a "
+            f"systemd has no units of the type {suffix!r}; did you mean {stem}.{near}? Write {value}.service for a "
             "service of this name"
         )
     return value

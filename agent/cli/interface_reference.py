@@ -77,7 +77,7 @@ def _one(name: str, facts: Facts) -> Facts:
     found = functions.get(name) or former.get(name)
     if found is None:
         near = nearest(name, functions)
-        hint = f", did you mean {near}?" if near else f"; `holdfast describe {facts['module']}` lists them"
+        hint = f"; did you mean {near}?" if near else f"; `holdfast describe {facts['module']}` lists them"
         raise click.UsageError(f"there is no function {facts['module']}.{name}{hint}")
     return {"module": facts["module"], "provider": facts["provider"], "error": facts["error"], **found}
 

@@ -85,7 +85,7 @@ class Signature:
         if self._open if parameter is None else not _collects(parameter):
             return
         near = nearest(name, self._parameters)
-        raise self._wrong(f"it has no parameter {name!r}" + (f", did you mean {near!r}?" if near else ""))
+        raise self._wrong(f"it has no parameter {name!r}" + (f"; did you mean {near!r}?" if near else ""))
 
     def _placed(self, words: list[str], taken: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of the positional words; parameters in `taken` have their value already."""
@@ -138,7 +138,7 @@ class Signature:
             fields = type(record).model_fields
             if unknown := sorted(map(str, written.keys() - fields)):
                 near = nearest(unknown[0], fields)
-                hint = f", did you mean {near!r}?" if near else ""
+                hint = f"; did you mean {near!r}?" if near else ""
                 raise self._wrong(f"{name!r} has no field {unknown[0]!r}{hint}")
 
     def _wrong(self, why: str) -> ArgumentError:

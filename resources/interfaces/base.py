@@ -92,7 +92,7 @@ def _mark(word: str, grains: Mapping[str, str | Sequence[str]]) -> Callable[[Fun
         if grain not in GRAINS:
             near = nearest(grain, GRAINS)
             raise DeclarationError(
-                f"cannot declare {word}: there is no grain {grain!r}" + (f", did you mean {near!r}?" if near else "")
+                f"cannot declare {word}: there is no grain {grain!r}" + (f"; did you mean {near!r}?" if near else "")
             )
     values = {grain: (value,) if isinstance(value, str) else tuple(value) for grain, value in grains.items()}
 

@@ -169,7 +169,7 @@ class Bound:
             return self._deprecated(name, getattr(self, self._former[name]), f"call {self._former[name]}", caller)
         if entry is None or entry.row.state == "physical":
             near = nearest(name, self._entries)
-            more = f"; {entry.why}" if entry else f", did you mean {near}?" if near else ""
+            more = f"; {entry.why}" if entry else f"; did you mean {near}?" if near else ""
             raise FunctionNotFound(f"cannot call {self._name}.{name}: there is no such function{more}", hint=near or "")
         if entry.row.state == "not applicable":
             return self._idle(entry)

@@ -67,7 +67,7 @@ def demand(name: str) -> type[Interface]:
     if interface is None:
         known = modules()
         near = nearest(name, known)
-        hint = f", did you mean {near}?" if near else f"; available: {', '.join(known)}"
+        hint = f"; did you mean {near}?" if near else f"; available: {', '.join(known)}"
         raise Permanent(f"cannot bind {name}: no provider serves such an interface{hint}")
     return interface
 

@@ -80,7 +80,7 @@ class System(Edgeable, Reversible, Resource, kind="timezone.system"):
         words = [line.split(" ") for line in table.split("\n")]
         known = [line[1] if line[0] == "Z" else line[2] for line in words if line[0] in {"Z", "L"} and len(line) > 2]
         near = nearest(self.name, known)
-        raise Permanent(f"there is no time zone {self.name}" + (f": did you mean {near}?" if near else f" in {ZONES}"))
+        raise Permanent(f"there is no time zone {self.name}" + (f"; did you mean {near}?" if near else f" in {ZONES}"))
 
     def _zone(self) -> str:
         """Return the zone of the link's target; for a file, the declared zone if the content is that of the zone."""

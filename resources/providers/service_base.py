@@ -145,7 +145,7 @@ class ServiceProvider(Provider, ABC, abstract=True):
         """Raise `Permanent` with the remedy if a change cannot succeed."""
         if not before.exists:
             near = nearest(name.removesuffix(".service"), await self.list())
-            hint = f", did you mean {near}?" if near else "; is its package installed?"
+            hint = f"; did you mean {near}?" if near else "; is its package installed?"
             raise Permanent(f"cannot {verb} {name}: there is no {self._title(name)}{hint}")
 
     async def _demand_switch(self, verb: Literal["enable", "disable"], name: str, before: ServiceStatus) -> None:

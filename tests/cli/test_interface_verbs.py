@@ -162,7 +162,7 @@ def test_describe_of_anything_else_says_what_to_write() -> None:
     `doc`, which describes kinds, names the verb for functions.
     """
     assert (
-        "there is no function pkg.instal, did you mean install?"
+        "there is no function pkg.instal; did you mean install?"
         in in_process("describe", "pkg.instal", check=64).stderr
     )
     assert "`holdfast describe pkg` lists them" in in_process("describe", "pkg.zzz", check=64).stderr

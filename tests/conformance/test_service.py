@@ -101,7 +101,7 @@ def test_a_service_that_does_not_exist_is_an_error_with_the_similar_name(site: S
         "exists": False, "active": False, "state": "inactive", "enabled": False, "pid": None,
     }  # fmt: skip
     for verb in ("start", "restart", "reload", "enable"):
-        with pytest.raises(Failed, match=rf"cannot {verb} cronus: there is no .*, did you mean cronos\?"):
+        with pytest.raises(Failed, match=rf"cannot {verb} cronus: there is no .*; did you mean cronos\?"):
             site.call(verb, "cronus")
     assert site.call("stop", "cronus") == site.call("disable", "cronus") == {}
     if site.tool != "systemd":

@@ -110,7 +110,7 @@ def test_what_the_table_says_decides_the_answer(either: Tree) -> None:
         ("zthings.lacking", 1, "cannot call zthings.lacking: it is not implemented by ztool"),
         ("zthings.foreign", 1, "it is not supported by ztool: kernel is Linux, only Plan9 can have it"),
         ("zthings.wrong", 1, "its result is not what the interface promises"),
-        ("zthings.reed", 64, "there is no such function, did you mean read?"),
+        ("zthings.reed", 64, "there is no such function; did you mean read?"),
         ("zthing.read", 64, "did you mean zthings?"),
         ("zthings.describe", 64, "there is no such function"),
         ("zthings._private", 64, "there is no such function"),

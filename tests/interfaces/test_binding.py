@@ -214,7 +214,7 @@ async def test_an_unknown_function_has_the_nearest_name_as_a_hint(host):
     bound = bind(host, own=physical(own))
 
     with pytest.raises(
-        FunctionNotFound, match=r"cannot call things\.lok: there is no such function, did you mean look"
+        FunctionNotFound, match=r"cannot call things\.lok: there is no such function; did you mean look"
     ) as refusal:
         _ = bound.lok
     assert refusal.value.hint == "look"
@@ -474,7 +474,7 @@ async def test_grains_that_change_are_decided_again(host):
 
 def test_an_unknown_grain_is_an_error_at_the_declaration():
     """A misspelt grain in a decorator is refused at once."""
-    with pytest.raises(DeclarationError, match="there is no grain 'osfamily', did you mean 'os_family'"):
+    with pytest.raises(DeclarationError, match="there is no grain 'osfamily'; did you mean 'os_family'"):
         supported(osfamily="Debian")
 
 

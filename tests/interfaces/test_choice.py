@@ -116,7 +116,7 @@ def test_an_unknown_module_gets_the_nearest_name(providers):
     plant("oak")
 
     with pytest.raises(
-        Permanent, match=r"cannot bind plant: no provider serves such an interface, did you mean plants\?"
+        Permanent, match=r"cannot bind plant: no provider serves such an interface; did you mean plants\?"
     ):
         registry.demand("plant")
 

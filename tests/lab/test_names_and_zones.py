@@ -84,7 +84,7 @@ def test_the_time_zone(named: Host, driver: Driver):
         assert not driver.apply("timezone.system", "Europe/Berlin").right, damage
     named.sh("cp --remove-destination /usr/share/zoneinfo/Europe/Berlin /etc/localtime")
     assert driver.apply("timezone.system", "Europe/Berlin").right
-    with pytest.raises(Failed, match="there is no time zone Europe/Berlim: did you mean Europe/Berlin"):
+    with pytest.raises(Failed, match="there is no time zone Europe/Berlim; did you mean Europe/Berlin"):
         driver.apply("timezone.system", "Europe/Berlim")
 
 

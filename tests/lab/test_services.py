@@ -254,7 +254,7 @@ def test_a_failed_start_has_a_clear_error(host: Host, driver: Driver):
         "fails": r"cannot start fails: failed, exit-code, status 4; its journal:(.|\n)*no such luck",
         "once": r"cannot keep once running: it ended by itself; for a one-time task its unit needs RemainAfterExit=yes",
         "cron": r"cannot start cron: it is masked; set `unmask: true`",
-        "dbuss": r"cannot start dbuss: there is no unit dbuss.service, did you mean dbus\?",
+        "dbuss": r"cannot start dbuss: there is no unit dbuss.service; did you mean dbus\?",
     }.items():
         with pytest.raises(Failed, match=why):
             driver.apply("service.running", name)

@@ -61,7 +61,7 @@ def test_options_become_the_arguments_that_salt_gives(options, wanted):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"dportt": 22}, "dportt\n.*iptables has no such option: did you mean dport?"),
+        ({"dportt": 22}, "dportt\n.*iptables has no such option; did you mean dport?"),
         ({"source": "1.2.3.4 -j ACCEPT"}, "source\n.*'-j' would be an option of iptables"),
         ({"source": "a\nb"}, "source\n.*one line without control characters"),
         ({"comment": "a\0b"}, "comment\n.*one line without control characters"),

@@ -68,7 +68,7 @@ def demand_options(options: Options) -> None:
     for name, value in options.items():
         if name not in KNOWN:
             near = nearest(str(name), KNOWN)
-            raise ValueError(name, f"iptables has no such option{f': did you mean {near}?' if near else ''}")
+            raise ValueError(name, f"iptables has no such option{f'; did you mean {near}?' if near else ''}")
         for item in value if isinstance(value, (list, tuple)) and name in LISTS else (value,):
             if item is not None and not isinstance(item, (str, int, float)):
                 raise ValueError(name, "the value of an option is text or a number")

@@ -32,7 +32,7 @@ def demand_options(options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         if name not in KNOWN:
             near = nearest(str(name), KNOWN)
-            raise ValueError(name, f"a rule has no such option{f': did you mean {near}?' if near else ''}")
+            raise ValueError(name, f"a rule has no such option{f'; did you mean {near}?' if near else ''}")
         for item in value if isinstance(value, (list, tuple)) else (value,):
             if not isinstance(item, (str, int, float, type(None))) or not VALUE.fullmatch(
                 "" if item is None else str(item)
