@@ -1,4 +1,4 @@
-"""Automatic edges in the agent: they order vertices and wake them, but they gate nothing."""
+"""Automatic edges in the agent order and wake vertices, but gate nothing."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_a_removed_directory_is_restored_before_its_files(tmp_path: Path) -> Non
         async with LocalHost(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
             engine = Engine(host, EngineOptions(recheck=0, workers=4, flap_limit=1000), Journal(), emit)
             await engine.swap(compiled(*states), "start")
-            for _ in range(5):  # until what the watches tell of its own writes is seen, too
+            for _ in range(5):  # until the reports of its own writes have arrived, too
                 await engine.settle()
                 await asyncio.sleep(0)
             outcomes.clear()

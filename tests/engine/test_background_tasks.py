@@ -175,7 +175,7 @@ async def test_a_one_shot_run_starts_the_task_and_ends_it(bench: Bench, machine:
 async def test_the_error_of_a_watch_that_fails_while_it_is_cancelled_is_retrieved(
     bench: Bench, machine: Machine
 ) -> None:
-    """Otherwise the event loop would log a traceback later."""
+    """The event loop logs no traceback of the error later."""
     unasked: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unasked.append(context))
     async with bench.running(wired("a")) as engine:

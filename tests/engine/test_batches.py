@@ -1,4 +1,4 @@
-"""Batches: resources of one group that may run together change the machine at once; each has its own result."""
+"""Resources of one group that may run together change the machine at once; each has its own result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches that report by a callback: they need no task, and are closed when their resource leaves."""
+"""Watches that report by a callback need no task, and are closed when their resource leaves."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def test_a_resource_without_log_hides_the_arguments_of_the_process(bench: 
 
 
 async def test_many_watches_are_started_in_slices(bench: Bench, machine: Machine) -> None:
-    """So many do not block the event loop. Nothing runs until all are armed: members of a group start together."""
+    """The slices do not block the event loop. No member of a group runs until all watches are armed."""
     async with bench.starting(*(called(f"s{number:03}") for number in range(2 * SLICE + 1))) as engine:
         armed = []
         while not armed or armed[-1] < len(engine.view.graph):

@@ -20,7 +20,7 @@ TROUBLES: dict[str, tuple[dict[str, Any], float]] = {
     "hangs": ({}, TIMEOUT),
     "hangs as its watch is armed": ({}, TIMEOUT),
 }
-"""What is the matter with the first of them: its arguments, and for how many seconds it may hold back the others."""
+"""Trouble of the first state -> its arguments, and for how many seconds it may delay the others."""
 
 
 @pytest.mark.parametrize("workers", [1, 4])

@@ -25,7 +25,7 @@ async def test_drift_is_repaired_and_nothing_else_is_checked(bench: Bench) -> No
 
 
 async def test_a_repair_refreshes_its_subscribers(bench: Bench) -> None:
-    """The refresh is in the same pass."""
+    """The subscribers are refreshed in the same pass."""
     async with bench.running(state("conf"), state("svc", watch=["conf"])):
         bench.forget()
         bench.machine.drift("conf")
@@ -66,7 +66,7 @@ async def test_unrelated_drifts_are_repaired_at_once(bench: Bench) -> None:
 
 
 async def test_an_event_during_a_run_is_not_lost(bench: Bench) -> None:
-    """The resource is dirty again when the run ends."""
+    """The resource is dirty again at the end of the run."""
     async with bench.running(state("a")):
         bench.forget()
         gate = bench.machine.gates["a"] = asyncio.Event()
@@ -293,7 +293,7 @@ async def test_in_noop_the_agent_reports_drift_and_repairs_nothing(bench: Bench)
 
 @pytest.mark.parametrize(("number", "again"), [(errno.EMFILE, True), (errno.EACCES, False)])
 async def test_temporary_errors_of_the_system_are_tried_again(bench: Bench, number: int, *, again: bool) -> None:
-    """If a kind lets an `OSError` through: a lack of descriptors ends soon, a lack of permissions does not."""
+    """A kind may let an `OSError` through: a lack of descriptors ends soon, a lack of permissions does not."""
     bench.machine.broken["a"] = OSError(number, "refused")
     async with bench.running(state("a")):
         bench.forget()

@@ -53,7 +53,7 @@ async def test_equal_states_and_edited_values_are_not_taken_over_again(bench: Be
 async def test_swaps_that_change_edges_or_managed_things_are_taken_over(
     bench: Bench, adoptions: list[None], edited: list[Any]
 ) -> None:
-    """So is the way back."""
+    """The swap back to the first states is taken over, too."""
     states = [state("conf"), state("svc", watch=["conf"])]
     async with bench.running(*states) as engine:
         for others in (edited, states):

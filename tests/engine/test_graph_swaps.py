@@ -10,7 +10,7 @@ from holdfast.agent.engine.inspect.status import rows
 
 
 async def test_an_identical_graph_is_not_checked_again(bench: Bench) -> None:
-    """Watches and history are kept."""
+    """The engine keeps watches and history."""
     async with bench.running(state("a"), state("b", require=["a"])) as engine:
         watchers = dict(bench.machine.watchers)
         bench.forget()
@@ -22,7 +22,7 @@ async def test_an_identical_graph_is_not_checked_again(bench: Bench) -> None:
 
 
 async def test_only_new_and_changed_states_run(bench: Bench) -> None:
-    """They run in definition order."""
+    """The states run in definition order."""
     async with bench.running(state("a"), state("b"), state("c")) as engine:
         bench.forget()
         await engine.swap(compilation(state("new"), state("a"), state("b", value="other"), state("d")))
@@ -44,7 +44,7 @@ async def test_status_rows_that_are_read_during_a_swap(bench: Bench) -> None:
 
 
 async def test_a_removed_resource_is_no_longer_watched(bench: Bench) -> None:
-    """It may drift."""
+    """The engine ignores its drift."""
     async with bench.running(state("a"), state("b")) as engine:
         await engine.swap(compilation(state("a")))
         bench.forget()
@@ -116,7 +116,7 @@ async def test_a_changed_requisite_makes_its_owner_run_again(bench: Bench) -> No
 
 
 async def test_stop_waits_for_runs_within_its_timeout_then_cancels_them(bench: Bench) -> None:
-    """No run starts any more."""
+    """The engine starts no further run."""
     bench.machine.gates["a"] = asyncio.Event()
     engine = bench.engine()
     await engine.swap(compilation(state("a"), state("b")), "start")

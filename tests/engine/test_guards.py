@@ -1,4 +1,4 @@
-"""Guards of real commands: they decide whether a command runs, or the run fails."""
+"""Guards of real commands decide whether a command runs, or fail the run."""
 
 from __future__ import annotations
 

@@ -64,13 +64,13 @@ async def test_a_removed_resource_makes_no_further_attempt(bench: Bench) -> None
 
 
 async def test_a_swap_works_while_the_journal_cannot_be_written(machine: Machine, tmp_path: Path) -> None:
-    """The memory counts. The file is written later, and an agent that dies after that has lost nothing."""
+    """The memory counts. The file is written later, and an agent that dies afterwards has lost nothing."""
     bench = DurableBench(machine, tmp_path / "journal")
     async with bench.running(state("a")) as engine:
         bench.disk.error = OSError(28, "No space left on device")
         second = state("a", value="second"), state("b"), state("c", watch=["b"])
         await engine.swap(compilation(*second))
-        await bench.elapse(10)  # what cannot be written down waits, so the pass has no end
+        await bench.elapse(10)  # states wait for the journal, so the pass does not end
         assert machine.settings == {"a": "second"}
         machine.settings["c"] = "right"
         machine.hold("refresh c")
@@ -84,7 +84,7 @@ async def test_a_swap_works_while_the_journal_cannot_be_written(machine: Machine
 
 
 async def test_a_run_that_ends_after_its_edge_is_removed_acknowledges_nothing(bench: Bench) -> None:
-    """Otherwise later changes would not be delivered after the edge returns."""
+    """An acknowledgement would prevent the delivery of later changes after the edge returns."""
     machine = bench.machine
     machine.settings.update(a="right", b="right")
     with_edge, without = (state("a"), state("b", watch=["a"])), (state("a"), state("b"))
@@ -123,7 +123,7 @@ async def test_a_stop_during_a_swap_leaves_no_watch_behind(bench: Bench) -> None
 
 
 async def test_a_swap_after_a_stop_does_nothing(bench: Bench) -> None:
-    """It was requested before the stop."""
+    """The swap was requested before the stop."""
     engine = bench.engine()
     await engine.stop()
     await engine.swap(compilation(state("a")))
@@ -356,7 +356,7 @@ async def test_a_run_cancelled_before_any_work_delivers_nothing(bench: Bench) ->
     async with bench.running(state("a", prereq=["c"]), state("b", watch=["a"]), state("c")):
         bench.forget()
         machine.hold("c")
-        machine.touch("a")  # to look at it takes a look at its prereq's target, which hangs
+        machine.touch("a")  # its check needs a probe of its prereq's target, which hangs
         await bench.elapse(1)
         machine.unwatchable.add("a")
         machine.touch("a")

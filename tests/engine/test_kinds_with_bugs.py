@@ -1,4 +1,4 @@
-"""Kinds with bugs: whatever they raise, and from whichever method, all other resources are maintained."""
+"""An exception of a kind, in any method, does not affect other resources."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ ALL: Sequence[type[Setting]] = (
 
 @pytest.mark.parametrize("kind", [kind.kind for kind in ALL])
 async def test_other_resources_are_maintained(bench: Bench, machine: Machine, kind: str) -> None:
-    """Swaps do not change that, and no task is left."""
+    """Swaps change nothing about that, and no task is left."""
     async with bench.starting() as engine:
         for value in ("one", "two"):
             await engine.swap(compilation(state("a"), state("x", kind, value=value), state("b", value=value)))
@@ -158,7 +158,7 @@ def test_the_answer_of_a_kind_that_raises_is_that_of_a_plain_kind() -> None:
 
 
 def test_a_reactive_kind_that_raises_is_watched() -> None:
-    """Then its watch fails with the reason, and the resource counts as not watched."""
+    """The watch fails with the reason, and the resource counts as not watched."""
 
     class Deaf(Reactive):
         """Raises when it is asked what it watches."""

@@ -13,7 +13,7 @@ LEAVES: dict[str, bool] = {}
 
 
 class Leaf(Setting, kind="zleaf.present"):
-    """Notes whether the engine calls it a leaf."""
+    """A resource that records whether the engine calls it a leaf."""
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:

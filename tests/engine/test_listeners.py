@@ -55,7 +55,7 @@ async def test_a_listener_waits_for_all_its_targets(bench: Bench, machine: Machi
 
 
 async def test_a_pass_that_does_not_end_stays_small(bench: Bench, machine: Machine) -> None:
-    """It does not remember thousands of drifts one by one while a resource waits for its next attempt."""
+    """The pass does not record thousands of drifts one by one while a resource waits for its next attempt."""
     async with bench.running(state("a"), state("stuck", meta=RETRY)) as engine:
         machine.broken["stuck"] = Permanent("not yet")
         machine.drift("stuck")

@@ -213,7 +213,7 @@ async def test_onchanges_runs_when_a_target_that_changed_and_failed_recovers(ben
 
 
 async def test_the_target_of_a_failed_prereq_is_repaired_when_the_prereq_recovers(bench: Bench) -> None:
-    """Until then the host has not converged."""
+    """The host has not converged until the prereq recovers."""
     bench.machine.broken["before"] = Temporary("not now", delay=5)
     async with bench.running(state("before", "zaction.run", prereq=["a"]), state("a")) as engine:
         bench.forget()
@@ -251,7 +251,7 @@ async def test_drift_of_a_target_during_its_prereq_runs_the_prereq_again(bench: 
 async def test_a_journal_error_is_an_obstacle_until_the_journal_can_be_written(
     machine: Machine, tmp_path: Path, error: Exception
 ) -> None:
-    """It is neither an unreported success nor a failure."""
+    """The error is neither an unreported success nor a failure."""
     bench = DurableBench(machine, tmp_path / "journal")
     async with bench.running(state("conf"), state("svc", watch=["conf"])) as engine:
         bench.forget()

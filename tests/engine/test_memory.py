@@ -1,4 +1,4 @@
-"""Memory: an agent that repairs for months does not keep all outcomes."""
+"""An agent that repairs for months does not keep all outcomes in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.agent.engine.schedule.passes import KEPT
 
 @pytest.mark.parametrize("watch", [True, False], ids=["daemon", "one-shot"])
 async def test_an_agent_reports_changes_in_full_and_keeps_only_their_existence(bench: Bench, *, watch: bool) -> None:
-    """Megabytes of output are in the log at most, whatever the number of resources.
+    """Megabytes of output exist at most in the log, for any number of resources.
 
     A one-shot run reports them at its end.
     """
@@ -33,7 +33,7 @@ async def test_an_agent_reports_changes_in_full_and_keeps_only_their_existence(b
 
 
 def test_last_changes_that_differ_only_in_the_id_share_one_text() -> None:
-    """The comment is given back as it was."""
+    """The returned comment equals the original one."""
     outcomes = [
         Outcome(f"file.managed[/{name}]", 1, result=True, comment=f"created /{name}, /{name}~ is the old one")
         for name in ("a", "b[0]")
@@ -69,7 +69,7 @@ def test_another_comment_is_kept_as_it_is(outcome: Outcome) -> None:
 
 @pytest.mark.parametrize("identity", ["cmd.run[]", "cmd.run[x]"])
 def test_the_comment_of_a_last_change_has_no_nul_character(identity: str) -> None:
-    r"""`\0` stands for the ID in the stored text."""
+    r"""The stored text has `\0` in place of the ID."""
     change = LastChange.of(Outcome(identity, 1, result=True, comment="has \0run"))
     assert change.comment(identity) == "has run"
 

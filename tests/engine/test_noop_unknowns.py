@@ -1,4 +1,4 @@
-"""Noop: a check that fails because something else has not been changed yet is unknown, not failed."""
+"""In noop, a check that fails because another resource has not been changed yet is unknown, not failed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ NEIGHBOURS = {
 
 @pytest.mark.parametrize("neighbour", NEIGHBOURS.values(), ids=NEIGHBOURS)
 async def test_changes_in_noop_refresh_no_state_outside_noop(bench: Bench, machine: Machine, neighbour: tuple) -> None:
-    """Otherwise a service whose file is in noop would be restarted at each check."""
+    """A service whose file is in noop is not restarted at each check."""
     machine.settings["b"] = "right"
     async with bench.running(state("a", meta={"noop": True}), neighbour) as engine:
         engine.recheck()

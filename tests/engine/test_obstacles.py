@@ -34,7 +34,7 @@ class Others:
 
 
 async def test_a_resource_is_repaired_when_its_obstacle_ends(bench: Bench, machine: Machine) -> None:
-    """It is repaired at once then, and not before, whatever its watch reports.
+    """The repair comes at that moment, and not before, whatever the watch reports.
 
     Resources that do not require it are repaired meanwhile; `why` and `status` name the obstacle.
     """
@@ -78,7 +78,7 @@ async def test_a_new_resource_with_an_obstacle_does_not_delay_later_ones(bench: 
 
 
 async def test_an_obstacle_without_an_end_event_is_asked_again_at_its_time(bench: Bench, machine: Machine) -> None:
-    """Otherwise, the obstacle would last for ever."""
+    """The obstacle does not last for ever."""
     others = Others()
     others.busy.add("a")
     async with bench.starting(state("a"), obstacle=others.obstacle, workers=1):
@@ -170,7 +170,7 @@ async def test_a_host_has_not_converged_while_a_resource_has_an_obstacle(bench: 
 async def test_a_journal_that_cannot_be_written_is_an_obstacle(
     machine: Machine, tmp_path: Path, declared: dict[str, list[str]]
 ) -> None:
-    """Nothing fails, no requisite is decided, `status` and `why` name it.
+    """Nothing fails and no requisite is decided; `status` and `why` name the obstacle.
 
     The repair comes as soon as the journal can be written, and counts then.
     """

@@ -1,4 +1,4 @@
-"""One-shot runs: order, requisites and results as the language defines them."""
+"""One-shot runs have the order, requisites and results that the language defines."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ async def test_a_host_has_converged_after_a_time_without_activity(bench: Bench, 
 
 @pytest.mark.parametrize("noop", [False, True])
 async def test_polls_and_rechecks_without_drift_are_no_activity(bench: Bench, machine: Machine, *, noop: bool) -> None:
-    """Otherwise a resource that polls more often than `converged_timeout` would keep the host from converging."""
+    """A resource that polls more often than `converged_timeout` does not keep the host from converging."""
     machine.settings |= dict.fromkeys("ab", "right") if noop else {}
     engine = bench.engine(converged_timeout=10, noop=noop, recheck=7, recheck_splay=0)
     await engine.swap(compilation(state("a", meta={"poll": 3}), state("b")))

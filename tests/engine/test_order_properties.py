@@ -1,4 +1,4 @@
-"""Properties of random graphs: order holds, and everything settles."""
+"""In random graphs, order holds and everything settles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def graphs(draw: st.DrawFn) -> tuple[list[tuple], set[str], set[str]]:
     size = draw(st.integers(1, 12))
     names = [f"s{i}" for i in range(size)]
     states = []
-    earliest = list(range(size))  # a compiler puts whatever the target of a prereq needs before that prereq
+    earliest = list(range(size))  # a compiler orders the needs of a prereq's target before that prereq
     for i, name in enumerate(names):
         action = draw(st.integers(0, 4)) == 0
         requisites: dict[str, list[str]] = {}
@@ -36,7 +36,7 @@ def graphs(draw: st.DrawFn) -> tuple[list[tuple], set[str], set[str]]:
                     earliest[target] = min(earliest[target], i)
                 requisites.setdefault(kind, []).append(names[target])
         if action:
-            requisites.pop("listen", None)  # it has nothing to refresh: that is an error of its own
+            requisites.pop("listen", None)  # an action has nothing to refresh: that is another error
         meta = {"parallel": True} if draw(st.integers(0, 4)) == 0 else {}
         states.append(state(name, "zaction.run" if action else "zsetting.present", meta=meta, **requisites))
     return states, draw(st.sets(st.sampled_from(names))), draw(st.sets(st.sampled_from(names)))
@@ -57,7 +57,7 @@ def rows(record: PassRecord) -> list[tuple]:
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(graphs())
 def test_every_call_has_one_outcome_and_the_same_input_gives_the_same_order(graph: tuple) -> None:
-    """In one-shot runs, with one more outcome for each listener that is refreshed. No order depends on chance."""
+    """A one-shot run has one more outcome for each listener that is refreshed. No order depends on chance."""
     states, broken, right = graph
     seen = []
     for _ in range(2):

@@ -39,7 +39,7 @@ def test_an_outcome_without_an_attempt_names_its_resource_and_time(outcome: Outc
 
 
 def test_a_skipped_resource_fails_only_if_one_that_it_requires_failed() -> None:
-    """Then it is blocked, and so are those that require it."""
+    """A failure of a required resource blocks it, and all that require it."""
     blocked = Outcome.skipped(Place(), "requisite_failed", "", "start")
     assert blocked.result is False
     assert blocked.blocked

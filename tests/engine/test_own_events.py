@@ -14,7 +14,7 @@ from holdfast import Permanent, Temporary
 from holdfast.agent.engine.inspect.explain import explain
 
 ECHO = 0.5
-"""Seconds after which a watch tells once more of what an attempt has done."""
+"""Seconds after which a watch reports the changes of an attempt again."""
 
 
 class Restless(Setting, kind="zsetting.restless"):

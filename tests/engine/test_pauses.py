@@ -1,4 +1,4 @@
-"""Pauses: drift of paused resources is noticed but not repaired, until an operator or the clock ends the pause."""
+"""The agent notices drift of paused resources, but repairs it only after an operator or the clock ends the pause."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_a_pause_ends_after_its_time(bench: Bench, machine: Machine) -> No
 
 
 async def test_drift_is_repaired_when_several_pauses_end_together(bench: Bench, machine: Machine) -> None:
-    """It is not checked under the second pause first. Otherwise the log would report twice what changes."""
+    """The drift is not checked under the second pause first, so the log reports each change once."""
     async with started(bench, "a") as engine:
         await engine.settle()
         for end in (lambda: asyncio.sleep(11), lambda: engine.pauses.end(["zsetting.*", "*a*"])):
@@ -168,7 +168,7 @@ async def test_setting_the_clock_does_not_change_the_length_of_a_pause(bench: Be
 async def test_a_clock_that_is_behind_after_a_restart_does_not_prolong_a_pause(
     tmp_path: Path, machine: Machine
 ) -> None:
-    """It lasts at most for its whole time, counted from the restart."""
+    """The pause lasts at most for its whole time, counted from the restart."""
     bench = Bench(machine, tmp_path / "journal")
     async with started(bench, "a") as engine:
         await engine.settle()

@@ -84,7 +84,7 @@ async def test_a_refresh_waits_for_an_end_that_is_commented_out(
 
 
 async def test_an_edge_that_returns_delivers_no_changes_from_its_absence(bench: Bench) -> None:
-    """It is a new edge."""
+    """The returning edge counts as a new one."""
     async with bench.running(CONF, SERVICE) as engine:
         await given(engine, CONF, state("other", watch=["conf"]))
         bench.machine.drift("conf")
@@ -221,7 +221,7 @@ def absent(tmp_path: Path) -> Journal:
 
 
 def test_a_pending_refresh_is_kept_for_thirty_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then it is dropped and reported."""
+    """The journal drops it after that time, with a report."""
     calendar = Calendar(monkeypatch)
     journal = absent(tmp_path)
     calendar.days = 29

@@ -65,7 +65,7 @@ async def test_simultaneous_runs_share_a_flush(lasting: DurableBench) -> None:
 
 
 async def test_resources_as_declared_or_without_subscribers_write_nothing(lasting: DurableBench) -> None:
-    """Neither does a check write, nor a change that no other resource waits for."""
+    """A check writes nothing, and neither does a change that no other resource waits for."""
     lasting.machine.settings["alone"] = "wrong"
     async with lasting.running(*STATES, state("alone")) as engine:
         written = lasting.disk.writes
@@ -194,7 +194,7 @@ async def test_a_reversal_is_not_repeated_after_a_loss_of_power(machine: Machine
 
 
 async def test_nothing_is_changed_while_previous_content_cannot_be_recorded(machine: Machine, tmp_path: Path) -> None:
-    """However often it is tried."""
+    """The engine changes nothing in any number of attempts."""
     lasting = DurableBench(machine, tmp_path / "journal")
     machine.settings["a"] = "theirs"
     lasting.disk.error = OSError(5, "Input/output error")

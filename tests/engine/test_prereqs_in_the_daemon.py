@@ -1,4 +1,4 @@
-"""Prereqs in the agent: the target is probed, its prereq runs, then the target is changed."""
+"""The agent probes the target of a prereq, runs the prereq, then changes the target."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_a_target_runs_when_the_prereq_that_blocked_it_leaves(bench: Bench
 
 
 async def test_drift_during_a_probe_is_noticed(bench: Bench) -> None:
-    """The probe is repeated before the prereq is skipped."""
+    """The engine repeats the probe before it skips the prereq."""
     machine = bench.machine
     machine.settings.update(target="right")
     async with bench.running(state("owner", "zaction.run", prereq=["target"]), state("target"), workers=2):
@@ -90,7 +90,7 @@ async def test_events_of_a_target_during_its_run_do_not_run_the_prereq_again(ben
 
 
 async def test_a_probe_waits_for_the_upstreams_of_the_target(bench: Bench) -> None:
-    """On a recheck, too: what the target watches is repaired first, so the probe sees the pending refresh."""
+    """Upstreams are repaired first, also on a recheck, so the probe sees the pending refresh."""
     machine = bench.machine
     machine.settings.update(target="right", conf="right")
     states = (state("conf"), state("owner", "zaction.run", prereq=["target"]), state("target", watch=["conf"]))
@@ -125,7 +125,7 @@ async def test_a_prereq_that_recovers_runs_exactly_once_more(bench: Bench) -> No
 
 
 async def test_a_target_is_repaired_when_a_swap_fixes_its_prereq(bench: Bench) -> None:
-    """The old prereq failed; the new one succeeds."""
+    """The old prereq has failed; the new one succeeds."""
     machine = bench.machine
     machine.settings.update(target="wrong", owner="wrong")
     machine.broken["owner"] = Permanent("no")
@@ -207,7 +207,7 @@ async def test_two_prereqs_share_a_probe_and_do_not_disturb_the_target(bench: Be
 
 
 async def test_prereqs_of_prereqs_to_any_depth(bench: Bench) -> None:
-    """A chain longer than the recursion limit of the interpreter."""
+    """The chain is longer than the recursion limit of the interpreter."""
     machine, size = bench.machine, sys.getrecursionlimit() + 200
     chain = [state(f"n{i}", **({"prereq": [f"n{i + 1}"]} if i < size - 1 else {})) for i in range(size)]
     async with bench.running(*chain, workers=2) as engine:

@@ -30,7 +30,7 @@ async def test_a_recheck_marks_a_slice_in_each_callback(bench: Bench, machine: M
 
 
 async def test_a_pass_does_not_end_between_two_slices(bench: Bench) -> None:
-    """The marked vertices may be settled before the rest is marked."""
+    """The marked vertices may be settled before the other vertices are marked."""
     async with bench.running(*map(state, NAMES), workers=2 * SLICE) as engine:
         bench.forget()
         engine.recheck()

@@ -1,4 +1,4 @@
-"""The decision table of requisites, cell by cell; `requisite_tables.txt` explains it."""
+"""The engine follows each cell of the decision table of requisites, which `requisite_tables.txt` explains."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ TABLES = read_tables()
 
 
 def declared(cell: str, requisites: str, column: str) -> dict[str, Any]:
-    """Return the high data of a cell: targets with IDs of their own, and the state `cell`."""
+    """Return the high data of a cell: targets with separate IDs, and the state `cell`."""
     high: dict[str, Any] = {}
     targets = []
     for number, what in enumerate(column.split("+")):

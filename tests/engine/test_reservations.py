@@ -98,7 +98,7 @@ async def test_calls_that_change_one_thing_run_one_after_the_other(bench: Bench)
 
 
 async def test_a_call_that_changes_everything_excludes_all_others(bench: Bench, machine: Machine) -> None:
-    """`reservations.ANY` stands for all things of a kind."""
+    """`reservations.ANY` means all things of a kind."""
     async with calls(bench, "a", "b") as (engine, beside):
         await beside.begin("all", ANY)
         await beside.begin("one", "b")
@@ -147,7 +147,7 @@ async def test_a_call_waits_for_a_run_that_has_left_the_graph(bench: Bench, mach
 
 
 async def test_a_cancelled_call_gives_up_its_turn(bench: Bench, machine: Machine) -> None:
-    """So does a call that is cancelled while it waits for its turn."""
+    """A call that is cancelled while it waits gives up its turn, too."""
     async with calls(bench, "a") as (_, beside):
         await beside.begin("first", "a")
         await beside.begin("second", "a")

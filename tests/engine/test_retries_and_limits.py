@@ -1,4 +1,4 @@
-"""A retry waits only as long as its reason lasts, a limit builds up no debt, and the agent shows one time."""
+"""A retry waits only while its reason lasts, a limit builds up no debt, and the agent shows one time."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_an_early_retry_waits_for_its_targets(bench: Bench, machine: Machi
 
 
 async def test_early_attempts_are_counted(bench: Bench, machine: Machine) -> None:
-    """So they end, and a flood of events does not cause an attempt for each event."""
+    """The attempts therefore end, and a flood of events does not cause an attempt for each event."""
     async with bench.running(state("a", meta={"retry": {"attempts": 3, "interval": 500}})):
         machine.broken["a"] = Permanent("no")
         for _ in range(3):
@@ -175,7 +175,7 @@ async def test_a_retry_does_not_start_before_the_reported_time(bench: Bench, mac
         await bench.elapse(wait(told) - 0.2)
         assert machine.log == []
         await bench.elapse(0.4)
-        assert machine.log == ["check a", "apply a", "check a"]  # the last: what has it changed, though it failed?
+        assert machine.log == ["check a", "apply a", "check a"]  # the last one finds changes of the failed attempt
 
 
 async def test_a_rate_limit_is_reported_once_for_each_flood(bench: Bench) -> None:

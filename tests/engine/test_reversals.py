@@ -1,4 +1,4 @@
-"""Reversal: when a state with `reverse: true` is removed, its previous content is restored."""
+"""When a state with `reverse: true` is removed, its previous content is restored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from power import DurableBench
 
 
 class Linked(Borrowed, kind="zlinked.present"):
-    """A setting that stands for another one, as a link does."""
+    """A setting that represents another one, like a link."""
 
     async def inverse(self, ctx: Context) -> Declaration:
         """Return the declaration of the other setting."""
@@ -45,7 +45,7 @@ def bench(machine: Machine, tmp_path: Path) -> Bench:
 
 
 async def test_changed_settings_are_restored_and_new_ones_removed(bench: Bench, machine: Machine) -> None:
-    """After their states are removed, in reverse order. Then they are no longer watched."""
+    """The agent restores them in reverse order after their states are removed, and then no longer watches them."""
     machine.settings["a"] = "before"
     async with bench.running(borrowed("a"), borrowed("b")) as engine:
         assert machine.settings == {"a": "right", "b": "right"}
@@ -159,7 +159,7 @@ async def test_a_state_that_changes_its_name_restores_the_first_thing(bench: Ben
 
 
 async def test_a_state_without_reverse_any_more_is_not_undone(bench: Bench, machine: Machine) -> None:
-    """Its last declaration counts."""
+    """The last declaration of the state counts."""
     async with bench.starting(borrowed("a")) as engine:
         await engine.swap(compilation(borrowed("a", reverse=False)))
         await engine.settle()
@@ -170,7 +170,7 @@ async def test_a_state_without_reverse_any_more_is_not_undone(bench: Bench, mach
 
 
 async def test_a_failed_reversal_is_tried_again(bench: Bench, machine: Machine) -> None:
-    """It counts as failed until then, and ends if the state returns."""
+    """The reversal counts as failed until it succeeds, and ends if the state returns."""
     async with bench.running(borrowed("a"), borrowed("b")) as engine:
         machine.broken["look a"] = machine.broken["look b"] = Permanent("no")
         await engine.swap(compilation())
@@ -223,7 +223,7 @@ async def test_a_record_that_cannot_be_read_any_more_is_reported(
 
 
 async def test_a_reversal_cannot_be_triggered_after_its_run(bench: Bench, machine: Machine) -> None:
-    """It has left the graph."""
+    """The reversal has left the graph."""
     async with bench.running(borrowed("a")) as engine:
         await engine.swap(compilation())
         await engine.settle()
@@ -310,7 +310,7 @@ async def test_reversals_run_in_reverse_order_after_a_restart(bench: Bench, mach
 async def test_a_reversal_without_its_copy_is_dropped_and_reported_once(
     bench: Bench, machine: Machine, tmp_path: Path
 ) -> None:
-    """It would fail for ever."""
+    """A reversal without the copy can never succeed."""
     gone = tmp_path / "gone"
     engine = bench.engine()
     bench.journal.remember(Reversal("zold.present[x]", "x", Declaration("zsetting.present", {"name": "x"}, str(gone))))
@@ -327,7 +327,7 @@ async def test_a_reversal_without_its_copy_is_dropped_and_reported_once(
 
 
 async def test_a_reversal_waits_for_the_run_of_the_removed_state(bench: Bench, machine: Machine) -> None:
-    """Even if it restores another path than the state names, for example the target of a link."""
+    """The reversal may restore another path than the state names, for example the target of a link."""
     machine.settings["A"] = "theirs"
     machine.hold("slow")
     async with bench.starting(borrowed("a", kind="zlinked.present"), stop_timeout=60) as engine:
@@ -359,7 +359,7 @@ async def test_reversals_run_one_by_one_whatever_the_ordering_option(bench: Benc
 
 
 async def test_a_new_record_waits_for_the_end_of_the_previous_reversal(machine: Machine, tmp_path: Path) -> None:
-    """Otherwise the new copy would be removed in place of the old one."""
+    """The reversal would otherwise remove the new copy in place of the old one."""
     lasting = DurableBench(machine, tmp_path / "journal")
     async with lasting.running(borrowed("a")) as engine:
         lasting.disk.slow = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Send and receive: a value that one resource has found or made becomes an argument of another."""
+"""A value that one resource has found or made becomes an argument of another."""
 
 from __future__ import annotations
 
@@ -327,7 +327,7 @@ async def test_a_receiver_that_is_added_while_the_sender_runs_gets_the_value(ben
 
 
 async def test_no_receiver_shows_the_value_of_a_sender_with_no_log(bench: Bench, machine: Machine) -> None:
-    """Nor does one that receives it from a receiver."""
+    """A receiver that gets the value through another receiver does not show it, either."""
     relay = state("b", "zrelay.present", meta={"recv": {"value": {"zsource": "a", "key": "now"}}}, recv=["a"])
     last = state("c", "zsink.present", meta={"recv": {"value": {"zrelay": "b", "key": "what"}}}, recv=["b"])
     async with bench.running(source(meta={"no_log": True}), relay, last):

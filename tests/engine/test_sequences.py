@@ -84,7 +84,7 @@ async def test_an_edit_of_any_state_repeats_the_sequence(bench: Bench, machine: 
 
 
 async def test_an_edit_waits_for_the_current_run(bench: Bench, machine: Machine) -> None:
-    """Whichever state is edited, removed or added: no two runs change the thing at once."""
+    """Two runs never change the thing at once, whichever state is edited, removed or added."""
     edits = {
         "first": sequence(first="else"),
         "last": sequence(last="else"),
@@ -137,7 +137,7 @@ async def test_an_edit_waits_for_a_state_between(bench: Bench, machine: Machine)
 
 
 async def test_the_last_state_does_not_overtake_a_slow_one_between(bench: Bench, machine: Machine) -> None:
-    """Whatever time that takes, even without definition order. `why` names the state."""
+    """The last state waits for any time, even without definition order. `why` names the state between."""
     for ordering in ("definition", "requisites"):
         machine = Machine()
         bench = Bench(machine)
@@ -166,7 +166,7 @@ async def test_states_between_wait_for_a_slow_first_state(bench: Bench, machine:
 
 
 async def test_a_failed_first_state_is_tried_again_before_the_last(bench: Bench, machine: Machine) -> None:
-    """It counts as failed until then. In the end the thing is as the last state declares."""
+    """The first state counts as failed until it succeeds. In the end, the thing is as the last state declares."""
     machine.settings["it"] = "before"
     machine.broken["look it"] = RuntimeError("no")
     async with bench.running(*sequence()) as engine:

@@ -1,4 +1,4 @@
-"""`trigger` for operators answers with the outcome of a run that begins after it, never with that of an earlier one."""
+"""`trigger` answers with the outcome of a run that begins after it, never with that of an earlier one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Operator:
     def __init__(self, engine: Engine) -> None:
         self.triggers = Triggers(engine)
         self.asked: list[str] = []
-        """Resources of which it was told that their next outcome is for the operator."""
+        """Resources whose next outcome was announced as one for the operator."""
 
     def trigger(self, identity: str) -> asyncio.Task[dict[str, Any]]:
         """Trigger a resource; the task ends with the answer."""

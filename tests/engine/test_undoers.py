@@ -24,7 +24,7 @@ from holdfast.agent.records import rows
 from holdfast.resources.contract import Uid
 
 SOON = 0.01
-"""Seconds from a change of one until the watch of another tells."""
+"""Seconds from a change of one setting until the watch of another one reports it."""
 
 
 class SharedTask(Setting, kind="zsetting.shared"):
@@ -178,7 +178,7 @@ async def test_a_resource_that_changes_something_else_is_not_named(bench: Bench,
 async def test_a_repair_names_the_resource_that_undid_the_previous_one(
     bench: Bench, machine: Machine, one: Any, other: Any, meet: bool
 ) -> None:
-    """At first as a suspicion, from the second time on as a fact, if both have something in common.
+    """The first report is a suspicion, the second a fact, if both resources have something in common.
 
     Two parts of one thing have not.
     """
@@ -265,7 +265,7 @@ async def test_log_history_and_why_name_the_other_resource(bench: Bench, machine
 
 
 async def test_a_repair_calls_no_code_of_other_resources(bench: Bench, machine: Machine) -> None:
-    """However many have changed recently: what they touch was recorded with their change."""
+    """The engine records what a change touches with the change, however many resources have changed."""
     names = [f"n{number}" for number in range(50)]
     async with bench.running(*(state(name, Asked.kind) for name in names)) as engine:
         Asked.times.clear()

@@ -64,7 +64,7 @@ async def test_damage_during_a_repair_is_repaired_at_once_and_nothing_has_failed
 
 
 async def test_a_kind_that_notices_the_other_change_is_called_again_at_once(bench: Bench, machine: Machine) -> None:
-    """Without a failure; if the same happens again, it has failed, and is tried again after the delay of the error."""
+    """The first time is no failure. The second time is one, and the delay of the error holds."""
     async with bench.running(state("a")) as engine:
         for raised in (machine.broken_once, machine.broken):
             bench.forget()
@@ -107,7 +107,7 @@ async def test_an_event_that_comes_a_moment_after_the_check_counts(bench: Bench,
 async def test_a_repair_without_effect_fails_after_a_second_one_and_then_after_each(
     bench: Bench, machine: Machine
 ) -> None:
-    """With the sentence of the kind. The second attempt at once is made for the first failure in a row only."""
+    """The error has the sentence of the kind. Only the first failure in a row has a second attempt at once."""
     async with bench.starting(state("a", "zsetting.useless")):
         await bench.until(lambda event: isinstance(event, Ran))
         assert machine.log.count("apply a") == 2

@@ -116,7 +116,7 @@ async def test_no_attempt_starts_during_a_pause(bench: Bench, machine: Machine) 
 
 
 async def test_a_host_has_not_converged_while_a_retry_waits(bench: Bench, machine: Machine) -> None:
-    """Even if a recheck, which is no activity, has found the drift."""
+    """The host has not converged even if a recheck, which is no activity, has found the drift."""
     async with bench.running(state("flaky", meta=RETRY)) as engine:
         assert engine.converged
 

@@ -65,7 +65,7 @@ async def test_a_reason_that_several_watches_share_is_told_once(bench: Bench) ->
 
 
 async def test_a_failing_watch_restarts_the_run(bench: Bench) -> None:
-    """The old run ends first. The restart costs no retry."""
+    """The old run ends first. The restart does not count as a retry."""
     async with bench.running(state("a")):
         bench.forget()
         bench.machine.gates["a"] = asyncio.Event()
@@ -84,7 +84,7 @@ async def test_a_failing_watch_restarts_the_run(bench: Bench) -> None:
 
 @pytest.mark.parametrize("end", ["armed again", "left"])
 async def test_a_host_with_a_broken_watch_has_not_converged(bench: Bench, end: str) -> None:
-    """Drift would not be noticed, until the watch is armed again or its resource leaves."""
+    """The host converges when the watch is armed again or its resource leaves."""
     async with bench.running(state("a"), state("b")) as engine:
         assert engine.converged
         bench.machine.unwatchable.add("a")

@@ -61,7 +61,7 @@ async def test_a_command_runs_again_for_each_change_of_a_watched_file(commands: 
 
 
 async def test_guards_run_when_a_watched_file_changes(commands: Commands, tmp_path: Path) -> None:
-    """The guard decides. Paths of `creates` are watched, too."""
+    """The guard decides whether the command runs. Paths of `creates` are watched, too."""
     made = tmp_path / "made"
     async with commands.starting(
         commands.command(
@@ -82,7 +82,7 @@ async def test_guards_run_when_a_watched_file_changes(commands: Commands, tmp_pa
 
 @pytest.mark.parametrize("kept_by", ["noop", "disabled"])
 async def test_an_event_in_noop_or_while_disabled_is_kept(commands: Commands, tmp_path: Path, kept_by: str) -> None:
-    """The command runs as soon as it may. In noop the host has not converged meanwhile."""
+    """The command runs as soon as it may. In noop, the host has not converged until then."""
     (tmp_path / "conf").write_text("1")
     async with commands.starting(commands.command(watch_files=[f"{tmp_path}/conf"])) as engine:
         await commands.ran(1)
@@ -211,7 +211,7 @@ def test_actions_of_an_earlier_version_do_not_run_again(
 async def test_a_change_of_what_a_command_watches_does_not_run_it(
     commands: Commands, change: dict[str, object]
 ) -> None:
-    """Nor does a default value that is written out."""
+    """Writing out a default value does not run the command, either."""
     async with commands.starting(commands.command()) as engine:
         await commands.ran(1)
         await engine.swap(compilation(commands.command(**change)))

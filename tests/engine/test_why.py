@@ -1,4 +1,4 @@
-"""The answers of `holdfast why`: reasons to wait, blocking resources, next steps, and pending refreshes."""
+"""The answers of `holdfast why` have reasons to wait, blocking resources, next steps, and pending refreshes."""
 
 from __future__ import annotations
 

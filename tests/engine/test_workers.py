@@ -59,7 +59,7 @@ async def test_runs_that_are_expected_to_take_long_delay_no_repair(bench: Bench,
 
 @pytest.mark.parametrize("expected", [False, True])
 async def test_the_number_of_extra_workers_is_limited(bench: Bench, machine: Machine, *, expected: bool) -> None:
-    """Hundreds of runs that hang are not hundreds of commands."""
+    """Hundreds of runs that hang do not start hundreds of commands."""
     names = [f"s{n}" for n in range(200)]
     machine.long_calls.update(names if expected else ())
     for name in names:

@@ -231,7 +231,7 @@ async def test_long_operations_do_not_delay_short_ones(tmp_path):
 
 
 async def test_a_run_occupies_no_worker_from_its_first_long_call(tmp_path):
-    """The engine is told before the call begins; a short call does not count."""
+    """The engine is notified before the call begins; a short call does not count."""
     released = []
     async with LocalHost(states=tmp_path, var_dir=tmp_path / "var") as host:
         ctx = host.context("x")

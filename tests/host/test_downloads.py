@@ -527,7 +527,7 @@ def test_whatever_a_server_does_the_content_is_one_version_of_it(tmp_path_factor
 
 @pytest.mark.parametrize("size", [1000, (16 << 20) + 1])
 async def test_a_file_of_this_host_is_copied(tmp_path, size):
-    """What is used is what had the hash, whoever writes the file afterwards; large files are not read whole."""
+    """The caller gets the content that had the hash, even if the file changes later; large files are not read whole."""
     (tmp_path / "states").mkdir()
     for path in (tmp_path / "states" / "file", tmp_path / "outside"):
         path.write_bytes(b"x" * size)

@@ -1,4 +1,4 @@
-"""Files are replaced atomically: no half-written file and no leftovers, whatever happens during the write."""
+"""Files are replaced atomically, without half-written files or leftovers, whatever happens during the write."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_cancellation_at_any_step_leaves_nothing(tmp_path, durable):
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await blocking(int)  # the only place is free: no thread is still working
+        await blocking(int)  # the only thread is free, so the write has ended
         assert target.read_text() in {"old", "new"}
         assert leftovers(tmp_path) == []
 

@@ -100,7 +100,7 @@ FOUND = [
         6,
         "never applied (noop)",
     ),
-    # what stands before what it needs
+    # states before the states that they need
     (
         state("file.managed", "name: /srv/a", "contents: b") + state("file.directory", "name: /srv", id_="y"),
         "needed-earlier",
@@ -113,7 +113,7 @@ FOUND = [
         2,
         "unit file a.service",
     ),
-    # what is managed twice
+    # things that two states manage
     (
         state("pkg.installed", "name: git") + state("pkg.installed", "pkgs: [vim, git]", id_="y"),
         "managed-twice",
@@ -169,7 +169,7 @@ FOUND = [
     (state("cmd.run", "name: make"), "action-unguarded", 2, "nothing says when cmd.run[x] is needed"),
     (state("cmd.script", "source: /x"), "action-unguarded", 2, "each 'holdfast apply' runs it"),
     (state("cmd.run", "name: make", "watch: [{test: loud}]") + LOUD, "action-unguarded", 2, "onchanges"),
-    # what the compiler has noted
+    # warnings of the compiler
     (state("test.nop", "order: never"), "order-word", 3, "is not valid"),
     (state("test.nop", "require: [{test: ~}]"), "requisite-empty", 3, "names nothing"),
 ]

@@ -76,7 +76,7 @@ AT_HAND = {
     "web/certificates.sls": "{}",
     "nginx.conf": "",
 }
-"""Files that the examples take for granted."""
+"""Files that the examples expect to exist."""
 
 
 @pytest.mark.parametrize(("section", "files"), [pytest.param(name, files, id=name) for name, files in sections()])

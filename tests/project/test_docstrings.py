@@ -22,7 +22,7 @@ NOUN = re.compile(
 PERHAPS = re.compile(
     rf"^(?!\s*class\b).*:(?:\s*#.*)?\n\s*[rR]?\"\"\"\s*(?:{NOUN.pattern})", re.MULTILINE | re.IGNORECASE
 )
-"""What a text has if such a docstring is in it: others are not parsed, which would take seconds."""
+"""Each text with such a docstring matches this; others are not parsed, which would take seconds."""
 
 
 def decorators(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:

@@ -16,7 +16,7 @@ ENGINE = ROOT / "agent/engine"
 PARTS = {"links": model.Links, "queue": model.Queue, "watching": model.Watching, "run": model.Run}
 PARTS |= {"last": model.Last, "rate": model.Rate, "probe": model.Probe}
 CONTEXT = {"assignment": "call/attempt.py", "report": "call/attempt.py", "background": "watch/backgrounds.py"}
-"""What the engine writes of the context of a vertex."""
+"""Attribute of a vertex's context that the engine writes -> its writer."""
 MUTATORS = {
     *("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse"),
     *("add", "discard", "update", "popitem", "setdefault", "appendleft", "popleft"),

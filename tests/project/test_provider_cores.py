@@ -16,7 +16,7 @@ from holdfast.resources.providers.pkg_base import HoldingProvider, UnneededProvi
 MOST = 60
 """Greatest number of lines of a core."""
 OPTIONAL = (HoldingProvider, UnneededProvider)
-"""Bases that add functions for tools that can do more: what they ask for does not belong to the core."""
+"""Bases that add functions for further abilities of tools: these functions do not belong to the core."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 

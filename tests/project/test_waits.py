@@ -13,7 +13,7 @@ TESTS = Path(__file__).parents[1]
 WAITS = {"timeout": 0, "wait": 0, "join": 0, "settimeout": 0, "wait_for": 1, "communicate": None}
 """Function that waits -> position of its timeout."""
 PERHAPS = re.compile(r"\.(?:timeout|wait|join|settimeout)\(\s*\d|\btimeout=\s*\d|\.wait_for\(")
-"""What a text has if such a wait is in it: others are not parsed, which would take seconds."""
+"""Each text with such a wait matches this; others are not parsed, which would take seconds."""
 VIRTUAL = "virtual_time"
 
 

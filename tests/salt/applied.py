@@ -58,7 +58,7 @@ class Applied:
     facts: frozenset[str] = frozenset()
     """Installed packages, and units with their states."""
     refused: str = ""
-    """Why nothing was applied."""
+    """The reason why nothing was applied."""
 
 
 def of_holdfast(rows: Sequence[Mapping[str, Any]]) -> dict[str, Result]:

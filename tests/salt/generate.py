@@ -92,7 +92,7 @@ class _Generator:
         kind = self.random.choice(KINDS)
         if kind == "listen":
             if state["type"] == "file" or self.listener not in {"", state["id"]}:
-                return  # a file has no refresh action, and several listeners have an order of their own
+                return  # a file has no refresh action, and the order of several listeners is another one
             self.listener = state["id"]
         for other in self.random.sample(before, min(len(before), self.random.choice((1, 1, 2)))):
             if kind in {"require", "watch", "onchanges", "onfail", "listen"} and self.random.random() < 0.25:

@@ -159,7 +159,7 @@ def row(tag: str, value: Mapping[str, Any], mode: str | None) -> dict[str, Any]:
     known = [word for word in REASONS if word not in GUARDS or value.get("skip_watch")]
     why = next((word for word in known if REASONS[word].search(comment)), "")
     if mode == "real" and value["result"] is None:
-        why = "prereq"  # the failed test run stands for it: the state that had to run before it failed
+        why = "prereq"  # only the failed test run is reported: the prereq has failed
     return {
         "id": id_,
         "state": state,

@@ -1,4 +1,4 @@
-"""The case files: states, and the low data and the order that they compile to.
+"""Each case file has states, and the low data and the order that they compile to.
 
 Salt 3007 gives the same, except for the differences that each file lists.
 """

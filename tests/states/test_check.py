@@ -1,4 +1,4 @@
-"""Checks of calls against their kinds: unknown names, wrong values, meta arguments, and two states for one thing."""
+"""The compiler checks calls against their kinds: names, values, meta arguments, and two states for one thing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiler as a whole: its caches, its problems and its speed."""
+"""The tests of the whole compiler: caches, problems and speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes in declarations: all are reported at once, each with its code, its line and a hint."""
+"""All mistakes in declarations are reported at once, each with its code, its line and a hint."""
 
 from __future__ import annotations
 

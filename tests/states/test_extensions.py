@@ -1,4 +1,4 @@
-"""Modules of a formula that Salt would load and Holdfast does not."""
+"""A formula may have modules that Salt would load and Holdfast does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls, filters and tests of templates beyond those of Jinja."""
+"""Templates have more calls, filters and tests than those of Jinja."""
 
 from __future__ import annotations
 

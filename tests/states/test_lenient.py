@@ -1,4 +1,4 @@
-"""`lenient`: mistakes that Salt accepts are warnings in states of others, and errors in all other states."""
+"""In lenient files, mistakes that Salt accepts are warnings; in all other files, they are errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ACCEPTED = {
     ),
     "use of nothing": ("a: {lamp.lit: [{color: red}, {use: [{lamp: nobody}]}]}", "requisite-missing", {"color": "red"}),
 }
-"""Mistake -> a state with it, its code, and the arguments that apply all the same."""
+"""Mistake -> a state with it, its code, and the arguments that apply in spite of it."""
 
 
 @pytest.mark.parametrize("case", ACCEPTED)
@@ -170,7 +170,7 @@ def test_a_cycle_over_state_files_is_an_error_in_strict_states(problems):
 
 
 def test_a_state_that_requires_its_own_file_means_the_other_states_of_it(compile_tree):
-    """Otherwise no such state could run."""
+    """The state does not wait for itself, so it can run."""
     text = "last: {lamp.lit: [{require: [{sls: site}]}]}\nfirst: {lamp.lit: []}"
     compiled = compile_tree(text, lenient=("*",))
 

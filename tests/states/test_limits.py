@@ -1,4 +1,4 @@
-"""Limits of templates: steps, time, memory, and the size of values."""
+"""Templates have limits of steps, time, memory, and the size of values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The expressions of a top file: which hosts they match."""
+"""An expression of a top file matches a host or not."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_an_expression_matches_this_host_or_not(kind, expression, meant):
     ],
 )
 def test_an_invalid_expression_is_an_error(kind, expression, words):
-    """Otherwise the target would match no host without a message."""
+    """A target with such an expression does not silently match no host."""
     with pytest.raises(BadExpression, match=words.replace("*", r"\*").replace(")", r"\)")):
         matches(kind, expression, HOST)
 

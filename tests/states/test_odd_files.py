@@ -1,4 +1,4 @@
-"""Unusual entries of a states directory: the result is a compilation or problems, in limited time."""
+"""Unusual entries of a states directory give a compilation or problems, in limited time."""
 
 from __future__ import annotations
 

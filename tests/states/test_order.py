@@ -1,4 +1,4 @@
-"""The order of execution is total, depends only on the order numbers if there are any, and respects every requisite."""
+"""The order of execution is total, respects every requisite, and depends only on the order numbers if they exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The YAML of state files: strict, with locations, and otherwise with the values of PyYAML."""
+"""The YAML parser of state files is strict, records locations, and otherwise gives the values of PyYAML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pillar: files of one directory, merged for one host. Errors never show its secrets."""
+"""The pillar consists of files of one directory, merged for one host. Errors never show its secrets."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ def test_a_directory_that_is_a_link_of_a_user_is_not_entered(home: Path, secret:
 
 
 def test_calls_that_do_not_follow_links_see_an_unsafe_link(home: Path, secret: Path) -> None:
-    """The link exists, but is not followed."""
+    """The call finds the link, but does not follow it."""
     path = link(home / "x", secret)
     tree = link(home / "d", secret.parent)
 
@@ -272,7 +272,7 @@ def test_calls_that_do_not_follow_links_see_an_unsafe_link(home: Path, secret: P
 
 
 def test_find_and_globs_do_not_follow_unsafe_links(home: Path, secret: Path) -> None:
-    """The result has the links, but nothing behind them."""
+    """The result contains the links, but no files behind them."""
     link(home / "d", secret.parent)
 
     assert render(f"salt['file.find']('{home}')") == f"['{home}', '{home}/d']"

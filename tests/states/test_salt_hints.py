@@ -1,4 +1,4 @@
-"""Words of other systems: the hint names the right word of Holdfast, and never a wrong one."""
+"""The hint for a word of another system names the right word of Holdfast, and never a wrong one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several lenient states of one thing: the compiler finds which of them later ones supersede."""
+"""If lenient states declare one thing, the compiler finds which of them later ones supersede."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_earlier_of_two_states_is_superseded_if_it_is_lenient(compile_tree, 
 
 
 def test_a_strict_state_is_not_superseded_by_a_lenient_one(compile_tree, problems):
-    """Otherwise a state of the user would not be maintained; a strict state supersedes an earlier lenient one."""
+    """The agent keeps maintaining the state of the user. A strict state supersedes an earlier lenient one."""
     own, others = "a: {file.managed: [{name: /x}]}", "b: {file.absent: [{name: /x}]}"
     (problem,) = problems(
         {"site.sls": f"include: [others]\n{own}\nc: {{test.nop: []}}", "others.sls": others, "x.sls": ""},

@@ -11,7 +11,7 @@ from shape_examiner import Examiner
 from shape_fuzz import PARTS, Shapes
 
 DOCUMENTS = 1000
-"""Documents of each part; tests/fuzz/shapes.py makes any number."""
+"""The number of documents of each part; tests/fuzz/shapes.py makes any number."""
 
 
 @pytest.mark.parametrize("part", PARTS)

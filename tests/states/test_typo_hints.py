@@ -1,4 +1,4 @@
-"""Mistakes of indentation and spacing: one error at the line, with a hint."""
+"""A mistake of indentation or spacing is one error at its line, with a hint."""
 
 from __future__ import annotations
 
