@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast.resources.context import Completed
@@ -80,16 +82,23 @@ class OpenRC(InitScriptProvider):
         return "openrc-run" in self._text(name).partition("\n")[0]
 
     def _read(self, name: str) -> ServiceStatus:
-        marks = [self._state / place / name for place in STATES]
-        mark = next((mark for mark in marks if mark.is_symlink()), None)
-        state = STATES[mark.parent.name] if mark else "inactive"
+        state, since = self._mark(name)
         pids = [self._pid_in(file) for file in self._pid_files(name)]
         if state == "active" and None in pids:
             state = "failed"  # OpenRC reports it as crashed
         return ServiceStatus(
             name=name, exists=True, active=state == "active", state=state, enabled=bool(self._boot_levels(name)),
-            pid=next(filter(None, pids), None), since=mark.lstat().st_mtime if mark else None,
+            pid=next(filter(None, pids), None), since=since,
         )  # fmt: skip
+
+    def _mark(self, name: str) -> tuple[str, float | None]:
+        """Return the state of a service, and the time of OpenRC's link for it, which OpenRC moves at any moment."""
+        for place, state in STATES.items():
+            with suppress(FileNotFoundError):
+                link = (self._state / place / name).lstat()
+                if stat.S_ISLNK(link.st_mode):
+                    return state, link.st_mtime
+        return "inactive", None
 
     def _pid_files(self, name: str) -> set[Path]:
         """Return the pid files of a service that OpenRC and its start-stop-daemon have noted."""

@@ -145,7 +145,7 @@ def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [*chrome(found, Graph())["traceEvents"]]
 
 
-def test_without_a_pass_there_is_no_trace(bench: Watched) -> None:
+async def test_without_a_pass_there_is_no_trace(bench: Watched) -> None:
     """The error is a sentence."""
     with pytest.raises(ControlError, match="there was no pass yet"):
         bench.insight.trace(None, bench.engine().view)
