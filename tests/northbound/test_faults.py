@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from deadline import DEADLINE
 from faulty_driver import FaultyDriver
 from holdfast.agent.northbound.api import NbApi
 from holdfast.agent.northbound.drivers.memory import Memory
@@ -63,7 +64,7 @@ async def write(api: NbApi, random: Random) -> None:
 
 async def no_problems(api: NbApi) -> None:
     """Wait until a lost connection is made again: it may have been lost after the last change was shown."""
-    async with asyncio.timeout(100):
+    async with asyncio.timeout(DEADLINE):
         while api.problems():
             await asyncio.sleep(1)
 

@@ -126,7 +126,7 @@ EXCEPTIONS = {
     "resources/providers/service_base.py:_change": "of a service, not of a path",
     "resources/providers/systemd.py:mask": "in /etc/systemd, where only root can write",
     "resources/providers/_init_scripts.py:names_in": SERVICES,
-    "resources/providers/openrc.py:_read": SERVICES,
+    "resources/providers/openrc.py:_mark": SERVICES,
     "resources/providers/openrc.py:_boot_levels": SERVICES,
     "resources/providers/openrc.py:_pid_files": SERVICES,
     "resources/providers/runit.py:__init__": SERVICES,
