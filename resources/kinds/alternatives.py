@@ -305,7 +305,7 @@ class Auto(InGroup, kind="alternatives.auto"):
 
 
 class Remove(OneAlternative, kind="alternatives.remove"):
-    """A path is not an alternative of a group.
+    """A path is not an alternative of a group, and the link of the group does not lead to it.
 
     editor:
       alternatives.remove:
@@ -317,19 +317,26 @@ class Remove(OneAlternative, kind="alternatives.remove"):
         return None
 
     async def probe(self, ctx: Context) -> State:
-        """Return the path if it is an alternative, and the choice without it."""
+        """Return the path if it is an alternative or chosen, and the choice without it."""
         group = await self.group(ctx)
-        if group is None or self.path not in group.alternatives:
+        chosen = None if group is None else self.chosen()
+        if group is None or (self.path not in group.alternatives and chosen != self.path):
             return None
         left = group._replace(
             alternatives={path: each for path, each in group.alternatives.items() if path != self.path}
         )
-        chosen = self.chosen()
         return {"path": self.path, "then": left.best if chosen == self.path else chosen}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Remove the alternative. If it was chosen, the group returns to automatic mode."""
-        await self.call(ctx, "--remove", self.name, self.path)
+        """Remove the alternative. If it was chosen, the group returns to automatic mode.
+
+        update-alternatives has no lock: an installation of the path that runs at the same time may leave only the link.
+        """
+        group = await self.group(ctx)
+        if group is not None and self.path in group.alternatives:
+            await self.call(ctx, "--remove", self.name, self.path)
+        else:
+            await self.call(ctx, "--auto", self.name)
 
     async def inverse(self, ctx: Context) -> Declaration | None:
         """Return the present alternative; None if there is none."""

@@ -155,6 +155,19 @@ async def test_damaged_links_are_restored(world, damage):
     assert Path(link).resolve() == Path(one)
 
 
+async def test_a_removed_alternative_that_the_link_still_has_is_not_chosen(world):
+    """An installation at the same time can leave the link alone, because the tool has no lock."""
+    link, one, two = str(world / "bin/tool"), str(world / "bin/one"), str(world / "bin/two")
+    await do(world, "install", link=link, path=one, priority=10)
+    (world / "chosen/tool").unlink()
+    (world / "chosen/tool").symlink_to(two)
+
+    right, ctx = await do(world, "remove", path=two)
+
+    assert (right, ctx.report.changes, Path(link).resolve()) == (False, {"path": one}, Path(one))
+    assert (await do(world, "remove", path=two))[0]
+
+
 async def test_a_new_priority_keeps_the_slaves(world):
     """Without an option, the tool would drop the slaves."""
     link, one = str(world / "bin/tool"), str(world / "bin/one")
