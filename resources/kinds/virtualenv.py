@@ -161,7 +161,7 @@ def _demand_trusted(path: str) -> None:
         except FileNotFoundError:
             continue
         except paths.Unsafe as error:
-            raise Permanent(f"cannot make {path} as root: {error}; set `user` to the user to whom it belongs") from None
+            raise Permanent(f"cannot make {path} as root: {error}; set `user` to its owner") from None
 
 
 def _why(done: Completed) -> str:

@@ -536,7 +536,7 @@ async def test_a_package_whose_configuration_is_purged_is_held(host, others, tmp
 async def test_a_repository_that_another_program_changes_while_its_lists_are_fetched_is_not_overwritten(
     host, tmp_path, monkeypatch
 ):
-    """The agent is told that something else has changed it, so that it repairs it again at once."""
+    """The error says that something else has changed the file; the agent then repairs the file again at once."""
     host.root = tmp_path
     provider = apt.Apt(host)
     repo = Repo(id="x", uris=("https://x.example.org/apt",), extra={"suites": ["stable"], "components": ["main"]})

@@ -66,7 +66,7 @@ def test_the_status_tells_how_a_service_has_ended(host: Host, driver: Driver, co
 
 
 def test_who_asked_for_the_stop_of_a_service_is_told_if_sudo_has_recorded_it(host: Host, driver: Driver):
-    """Nobody is named for a stop without sudo or a crash.
+    """A stop without sudo, and a crash, have no author.
 
     Refusals of sudo, and records that another program has written, do not count.
     """
@@ -118,7 +118,7 @@ while os.waitpid(pid, os.WNOHANG) == (0, 0):
 
 
 def test_who_asked_for_the_stop_of_a_service_is_told_if_polkit_has_recorded_it(host: Host, driver: Driver):
-    """If a rule of polkit allows the stop without a password, there is no record, so nobody is named.
+    """If a rule of polkit allows the stop without a password, there is no record, and so no author.
 
     The test takes some seconds: it installs polkit.
     """
